@@ -102,16 +102,19 @@ impl<'k, const L: usize, K: Interleaved<'k, L>> LaneKernel<'k, L> for Interleave
         self.0.set(lane, key, iv);
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; no features are needed.
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let mut data = [[0; CHUNK]; L];
         for _ in 0..chunks {
             for (data, source) in data.iter_mut().zip(&rows.source) {
-                // SAFETY: each row has a chunk to read, as the caller promises.
+                // SAFETY: the trait's contract: each row has a chunk to read, with any alignment.
                 *data = unsafe { source.cast::<[u8; CHUNK]>().read() };
             }
             self.0.chunk(&mut data);
             for (data, destination) in data.iter().zip(&rows.destination) {
-                // SAFETY: each row has a chunk to write, as the caller promises.
+                // SAFETY: the trait's contract: each row has a chunk to write, and no other row's bytes are
+                // among them.
                 unsafe { destination.cast::<[u8; CHUNK]>().write(*data) };
             }
             rows.advance();
@@ -285,7 +288,7 @@ impl<'a, const L: usize> Scheduler<'_, 'a, L> {
             return;
         }
         if self.stage[lane] == Stage::Tail {
-            // SAFETY: as above.
+            // SAFETY: the tail lies within the buffer; the scratch is larger, and no part of the buffer.
             unsafe {
                 let to = job.data.destination().add(whole);
                 core::ptr::copy_nonoverlapping(self.scratch[lane].as_ptr(), to, tail);

@@ -101,7 +101,7 @@ impl<'a> Buffer<'a> {
 
     /// Returns the bytes that were written.
     pub(crate) const fn written_bytes(&self) -> &[u8] {
-        // SAFETY: as above.
+        // SAFETY: the buffer borrows them, under the same condition as the source's bytes.
         unsafe { core::slice::from_raw_parts(self.destination, self.bytes) }
     }
 

@@ -62,7 +62,8 @@ impl<const L: usize> Chains<L> {
     /// See [`crate::cipher_lanes::LaneKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract is that of the trait's method; `G * V::SHORTS` is `L`.
+    /// The contract of [`crate::cipher_lanes::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
+    /// has the features of `V` and of `rounds`.
     #[inline(always)]
     pub(crate) unsafe fn crypt_chunks<V: Shorts, const G: usize>(
         &mut self,
@@ -72,22 +73,26 @@ impl<const L: usize> Chains<L> {
     ) {
         debug_assert_eq!(G * V::SHORTS, L);
         match (self.mode, self.direction) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract of this function is that of `crypt_chunks_as`.
             (Mode::Ecb, _) => unsafe { self.crypt_chunks_as::<V, G, 0>(rows, chunks, rounds) },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `crypt_chunks_as`.
             (Mode::Cbc, Direction::Encrypt) => unsafe {
                 self.crypt_chunks_as::<V, G, 1>(rows, chunks, rounds)
             },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `crypt_chunks_as`.
             (Mode::Cbc, Direction::Decrypt) => unsafe {
                 self.crypt_chunks_as::<V, G, 2>(rows, chunks, rounds)
             },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `crypt_chunks_as`.
             (Mode::Ctr, _) => unsafe { self.crypt_chunks_as::<V, G, 3>(rows, chunks, rounds) },
         }
     }
 
     /// `HOW` selects ECB, CBC in both directions, or CTR.
+    ///
+    /// # Safety
+    /// The contract of [`crate::cipher_lanes::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
+    /// has the features of `V` and of `rounds`.
     #[inline(always)]
     unsafe fn crypt_chunks_as<V: Shorts, const G: usize, const HOW: u8>(
         &mut self,
@@ -106,7 +111,7 @@ impl<const L: usize> Chains<L> {
         let mut x = [[V::zero(); 32]; G];
         for _ in 0..chunks {
             for (n, x) in x.iter_mut().enumerate() {
-                // SAFETY: SHORTS rows from n * SHORTS on, each with a chunk to read.
+                // SAFETY: the contract: SHORTS rows from n * SHORTS on, each with a chunk to read.
                 unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS), 0, x) };
             }
             for number in 0..8 {
@@ -156,14 +161,14 @@ impl<const L: usize> Chains<L> {
                 }
             }
             for (n, x) in x.iter().enumerate() {
-                // SAFETY: as at the load, with a chunk to write.
+                // SAFETY: the contract: SHORTS rows from n * SHORTS on, each with a chunk to write.
                 unsafe { V::store_short_rows(x, rows.destination.as_ptr().add(n * V::SHORTS)) };
             }
             rows.advance();
         }
         for (row, groups) in self.words.iter_mut().zip(chain) {
             for (n, group) in groups.into_iter().enumerate() {
-                // SAFETY: as at the load.
+                // SAFETY: group n of [u16; L], L = G * SHORTS.
                 unsafe { group.store(row.as_mut_ptr().add(n * V::SHORTS).cast()) };
             }
         }

@@ -102,30 +102,39 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     }
 
     /// See [`LaneKernel::crypt_chunks`]; `G * V::LANES` is `L`.
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// `V`.
     #[inline(always)]
     pub(crate) unsafe fn go<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::LANES, L);
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract: G * LANES lanes, and the features; keys of RC5 have 26 words or more, those
+        // of RC6 have 44.
         unsafe { self.place_keys::<V, G>() };
         match (self.mode, self.direction) {
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `chunks`.
             (Mode::Ecb, Direction::Encrypt) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `chunks`.
             (Mode::Ecb, Direction::Decrypt) => unsafe { self.chunks::<V, G, 1>(rows, chunks) },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `chunks`.
             (Mode::Cbc, Direction::Encrypt) => unsafe { self.chunks::<V, G, 2>(rows, chunks) },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `chunks`.
             (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
-            // SAFETY: as above.
+            // SAFETY: the contract of this function is that of `chunks`.
             (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 4>(rows, chunks) },
         }
     }
 
     /// Does as [`Self::go`], for sealing by CBC only.
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// `V`.
     #[inline(always)]
     pub(crate) unsafe fn seal_cbc<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!((G * V::LANES, self.mode, self.direction), (L, Mode::Cbc, Direction::Encrypt));
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract of this function is that of both.
         unsafe {
             self.place_keys::<V, G>();
             self.chunks::<V, G, 2>(rows, chunks);
@@ -134,6 +143,10 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
 
     /// Copies the keys of groups with a changed lane to the place where the rounds read them. Lanes mostly change
     /// together, and then a transposition has a fraction of the stores of a copy lane by lane.
+    ///
+    /// # Safety
+    /// `G * V::LANES` is `L`, and the CPU has the features of `V`. The kernel's `key_words` is 0, or from
+    /// eight to [`KEY_WORDS`]; its pointers to keys are those that `new` and `set` stored.
     #[inline(always)]
     unsafe fn place_keys<V: Words, const G: usize>(&mut self) {
         let changed = core::mem::take(&mut self.changed);
@@ -156,6 +169,10 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     }
 
     /// `HOW` selects ECB in both directions, CBC in both directions, or CTR.
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// `V`.
     #[inline(always)]
     unsafe fn chunks<V: Words, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let words = C::WORDS;
@@ -163,7 +180,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         let mut chain = [[V::splat(0); G]; 4];
         for (row, groups) in self.chain.iter().zip(&mut chain) {
             for (n, group) in groups.iter_mut().enumerate() {
-                // SAFETY: as for keys.
+                // SAFETY: group n of [u32; L], L = G * LANES.
                 *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
             }
         }
@@ -172,7 +189,8 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         for half in 0..2 * chunks {
             let offset = half % 2 * HALF;
             for (n, x) in x.iter_mut().enumerate() {
-                // SAFETY: LANES rows from n * LANES on, each with half a chunk there to read.
+                // SAFETY: the contract: LANES rows from n * LANES on, each with a chunk to read, of which
+                // this is a half.
                 *x = unsafe { V::load_half_rows(rows.source.as_ptr().add(n * V::LANES), offset) };
             }
             for number in 0..8 / words {
@@ -230,7 +248,8 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
                 }
             }
             for (n, x) in x.iter().enumerate() {
-                // SAFETY: as at the load, with half a chunk to write.
+                // SAFETY: the contract: LANES rows from n * LANES on, each with a chunk to write, of which
+                // this is a half.
                 unsafe { V::store_half_rows(*x, rows.destination.as_ptr().add(n * V::LANES), offset) };
             }
             if offset != 0 {
@@ -239,7 +258,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
         for (row, groups) in self.chain.iter_mut().zip(chain) {
             for (n, group) in groups.into_iter().enumerate() {
-                // SAFETY: as for keys.
+                // SAFETY: group n of [u32; L], L = G * LANES.
                 unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
             }
         }
@@ -258,8 +277,10 @@ impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L
         }
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the caller keeps the trait's contract.
+        // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
@@ -295,13 +316,17 @@ macro_rules! word_lane_kernels {
             ) {
                 use $crate::cipher_lanes::{self, Rows};
                 use $crate::word_lanes::WordLanes;
+                /// # Safety
+                /// The contract of [`cipher_lanes::LaneKernel::crypt_chunks`], and `L` lanes are `G` vectors;
+                /// the CPU has the features named here.
                 #[target_feature(enable = $features)]
                 unsafe fn crypt_chunks<const G: usize, const L: usize>(
                     kernel: &mut WordLanes<'_, $cipher, L>,
                     rows: &mut Rows<L>,
                     chunks: usize,
                 ) {
-                    // SAFETY: the caller keeps LaneKernel's contract.
+                    // SAFETY: the contract of this function is that of `go`, and it has the vector's
+                    // features.
                     unsafe { kernel.go::<$vector, G>(rows, chunks) }
                 }
                 match order.len() {

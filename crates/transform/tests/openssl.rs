@@ -54,7 +54,8 @@ impl OpenSsl {
                 // SAFETY: a symbol of that name has the documented type, which is the field's.
                 let symbol = unsafe { libc::dlsym(library, $name.as_ptr()) };
                 assert!(!symbol.is_null(), "libcrypto.so.3 lacks {:?}", $name);
-                // SAFETY: as above.
+                // SAFETY: the symbol of that name has the documented type, which is the field's; both are
+                // pointers.
                 unsafe { core::mem::transmute_copy(&symbol) }
             }};
         }

@@ -68,10 +68,14 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         }
     }
 
-    /// `HOW` selects ECB in both directions, CBC in both directions, or CTR.
+    /// `HOW` selects ECB in both directions, CBC in both directions, or CTR. `ONE_KEY` says that all lanes with a
+    /// message have the same key.
     ///
     /// The next block is loaded and the last one stored between the rounds of a block: its rounds fill the queue of
     /// their execution units, so instructions behind them would not be issued.
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn chunks<const HOW: u8, const DECRYPT: bool, const ONE_KEY: bool>(
         &mut self,
@@ -87,13 +91,15 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         for _ in 0..chunks {
             macro_rules! load {
                 ($n:expr, $number:expr) => {
-                    // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
+                    // SAFETY: LANES rows from n * LANES on, each with a chunk to read, by the contract;
+                    // $number is below 4.
                     unsafe { B::load_rows(rows.source.as_ptr().add($n * B::LANES), 16 * $number) }
                 };
             }
             macro_rules! store {
                 ($n:expr, $number:expr) => {
-                    // SAFETY: as at the load, with a chunk to write.
+                    // SAFETY: LANES rows from n * LANES on, each with a chunk to write, by the contract;
+                    // $number is below 4.
                     unsafe { made[$n].store_rows(rows.destination.as_ptr().add($n * B::LANES), 16 * $number) }
                 };
             }
@@ -148,12 +154,15 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
             rows.advance();
         }
         for (n, chain) in chain.into_iter().enumerate() {
-            // SAFETY: as at the load.
+            // SAFETY: L = GROUPS * LANES blocks.
             unsafe { chain.store(self.chain.as_mut_ptr().add(n * B::LANES)) };
         }
     }
 
     /// See [`LaneKernel::crypt_chunks`].
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // A single key is loaded once for all vectors.
@@ -161,7 +170,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         let one_key = self.held.iter().flatten().all(|&held| core::ptr::eq(held, first));
         macro_rules! chunks {
             ($how:literal, $decrypt:literal) => {
-                // SAFETY: the caller keeps LaneKernel's contract.
+                // SAFETY: the contract of this function is that of `chunks`; `one_key` was compared.
                 unsafe {
                     if one_key {
                         self.chunks::<$how, $decrypt, true>(rows, chunks);
@@ -199,8 +208,10 @@ impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
         }
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the caller keeps the trait's contract.
+        // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
@@ -213,15 +224,19 @@ impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
     }
 }
 
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AES-NI, SSE4.1, SSSE3 and AVX2.
 #[target_feature(enable = "aes,sse4.1,ssse3,avx2")]
 unsafe fn run_avx2(kernel: &mut AesLanes<'_, One, 8>, rows: &mut Rows<8>, chunks: usize) {
-    // SAFETY: the caller keeps LaneKernel's contract.
+    // SAFETY: the contract of this function is that of `go`, and it has the features of One.
     unsafe { kernel.go(rows, chunks) }
 }
 
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VL, and VAES.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vaes")]
 unsafe fn run_avx512(kernel: &mut AesLanes<'_, Four, 32>, rows: &mut Rows<32>, chunks: usize) {
-    // SAFETY: the caller keeps LaneKernel's contract.
+    // SAFETY: the contract of this function is that of `go`, and it has the features of Four.
     unsafe { kernel.go(rows, chunks) }
 }
 

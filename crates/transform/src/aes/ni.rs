@@ -71,7 +71,8 @@ fn rounds<B: Blocks, const N: usize, const OPEN: bool>(key: &Key, blocks: &mut [
 /// bytes reversed, for CTR.
 ///
 /// # Safety
-/// That many bytes are at both ends.
+/// `N` vectors, or `bytes` bytes if that is less than a vector, are readable at the source and writable at
+/// the destination, which are equal or disjoint. The CPU has the features of `B`.
 #[inline(always)]
 unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
     key: &Key,
@@ -83,7 +84,7 @@ unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
     let mut input = [B::zero(); N];
     for (n, input) in input.iter_mut().enumerate() {
         let from = ends.at(n * B::BYTES).source;
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the N vectors, or `bytes`, are readable at the source.
         *input = unsafe { if part { B::read_part(from, bytes) } else { B::read(from) } };
     }
     let mut made = input;
@@ -107,7 +108,7 @@ unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
             *chain = input[n];
         }
         let to = ends.at(n * B::BYTES).destination;
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the N vectors, or `bytes`, are writable at the destination.
         unsafe { if part { made.write_part(to, bytes) } else { made.write(to) } };
     }
 }
@@ -115,7 +116,8 @@ unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
 /// Transforms a stretch of a message, and advances `chain` through its blocks as [`vectors`] does.
 ///
 /// # Safety
-/// There are `bytes` at both ends.
+/// `bytes` bytes are readable at the source and writable at the destination, which are equal or disjoint. The
+/// CPU has the features of `B`.
 #[inline(always)]
 unsafe fn stretch<B: Blocks, const HOW: u8>(key: &Key, mut ends: Ends, bytes: usize, mut chain: B) {
     let mut left = bytes;
@@ -131,7 +133,7 @@ unsafe fn stretch<B: Blocks, const HOW: u8>(key: &Key, mut ends: Ends, bytes: us
     }
     take!(while GROUP, if GROUP / 2, if GROUP / 4, if GROUP / 8);
     if left > 0 {
-        // SAFETY: as above.
+        // SAFETY: less than a vector is left.
         unsafe { vectors::<B, 1, HOW>(key, ends, left, &mut chain) };
     }
 }
@@ -139,7 +141,8 @@ unsafe fn stretch<B: Blocks, const HOW: u8>(key: &Key, mut ends: Ends, bytes: us
 /// Transforms a message whose blocks do not depend on each other.
 ///
 /// # Safety
-/// There are `bytes` at both ends.
+/// `bytes` bytes are readable at the source and writable at the destination, which are equal or disjoint. The
+/// CPU has the features of `B`.
 #[inline(always)]
 unsafe fn message<B: Blocks>(
     key: &Key,
@@ -151,7 +154,8 @@ unsafe fn message<B: Blocks>(
 ) {
     // SAFETY: one block.
     let chain = unsafe { B::broadcast(iv) };
-    // SAFETY: the caller's contract, to the end of the function.
+    // SAFETY: the contract is that of `stretch`, to which all parts of the message go in turn; `counter` is
+    // one block.
     unsafe {
         match (mode, direction) {
             (Mode::Ecb, Direction::Encrypt) => stretch::<B, ECB_SEAL>(key, ends, bytes, chain),
@@ -198,7 +202,7 @@ fn run_ni(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vaes")]
 fn run_vaes(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
     let ends = Ends { source: data.source(), destination: data.destination() };
-    // SAFETY: as in `run_ni`.
+    // SAFETY: a buffer has so many bytes at both ends, which are the same or apart.
     unsafe { message::<Four>(key, mode, direction, iv, ends, data.len()) }
 }
 

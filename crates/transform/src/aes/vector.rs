@@ -28,19 +28,19 @@ pub(crate) trait Blocks: Copy {
     /// Reads `LANES` blocks.
     ///
     /// # Safety
-    /// They are readable.
+    /// `LANES` blocks at `from` are readable, with any alignment, as for all reads here.
     unsafe fn load(from: *const [u8; 16]) -> Self;
 
     /// Writes `LANES` blocks.
     ///
     /// # Safety
-    /// They are writable.
+    /// `LANES` blocks at `to` are writable, with any alignment, as for all writes here.
     unsafe fn store(self, to: *mut [u8; 16]);
 
     /// Reads one block into all lanes.
     ///
     /// # Safety
-    /// The block is readable.
+    /// One block at `from` is readable.
     unsafe fn broadcast(from: *const [u8; 16]) -> Self;
 
     /// Reads a block of each message.
@@ -65,25 +65,25 @@ pub(crate) trait Blocks: Copy {
     /// Reads a vector.
     ///
     /// # Safety
-    /// Its bytes are readable.
+    /// [`Self::BYTES`] at `from` are readable.
     unsafe fn read(from: *const u8) -> Self;
 
     /// Writes a vector.
     ///
     /// # Safety
-    /// Its bytes are writable.
+    /// [`Self::BYTES`] at `to` are writable.
     unsafe fn write(self, to: *mut u8);
 
     /// Reads the first `bytes` of a vector, and fills the rest with zeros.
     ///
     /// # Safety
-    /// The bytes are readable and no more than a vector's.
+    /// `bytes` is at most [`Self::BYTES`], and so many bytes at `from` are readable.
     unsafe fn read_part(from: *const u8, bytes: usize) -> Self;
 
     /// Writes the first `bytes` of a vector.
     ///
     /// # Safety
-    /// The bytes are writable and no more than a vector's.
+    /// `bytes` is at most [`Self::BYTES`], and so many bytes at `to` are writable.
     unsafe fn write_part(self, to: *mut u8, bytes: usize);
 }
 
@@ -141,28 +141,38 @@ impl Blocks for One {
             _mm_sub_epi64(_mm_add_epi64(self.0, _mm_set_epi64x(0, 1)), _mm_slli_si128::<8>(ones))
         })
     }
+    /// # Safety
+    /// One block at `from` is readable.
     #[inline(always)]
     unsafe fn load(from: *const [u8; 16]) -> Self {
         op!(_mm_loadu_si128(from.cast()))
     }
+    /// # Safety
+    /// One block at `to` is writable.
     #[inline(always)]
     unsafe fn store(self, to: *mut [u8; 16]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one block at `to` is writable; SSE2 is part of the architecture.
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
+    /// # Safety
+    /// One block at `from` is readable.
     #[inline(always)]
     unsafe fn broadcast(from: *const [u8; 16]) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract is that of `load`: one block.
         unsafe { Self::load(from) }
     }
+    /// # Safety
+    /// `rows` is a pointer to one pointer, with 16 readable bytes there plus `offset`.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one row, with a block to read at `offset`.
         unsafe { Self::load((*rows).add(offset).cast()) }
     }
+    /// # Safety
+    /// `rows` is a pointer to one pointer, with 16 writable bytes there plus `offset`.
     #[inline(always)]
     unsafe fn store_rows(self, rows: *const *mut u8, offset: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one row, with a block to write at `offset`.
         unsafe { self.store((*rows).add(offset).cast()) }
     }
     #[inline(always)]
@@ -177,28 +187,38 @@ impl Blocks for One {
     fn behind(self, before: Self) -> Self {
         before
     }
+    /// # Safety
+    /// 16 bytes at `from` are readable.
     #[inline(always)]
     unsafe fn read(from: *const u8) -> Self {
         op!(_mm_loadu_si128(from.cast()))
     }
+    /// # Safety
+    /// 16 bytes at `to` are writable.
     #[inline(always)]
     unsafe fn write(self, to: *mut u8) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: 16 bytes at `to` are writable; SSE2 is part of the architecture.
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
+    /// # Safety
+    /// `bytes` is at most 16, and so many bytes at `from` are readable.
     #[inline(always)]
     unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
         let mut block = [0u8; 16];
-        // SAFETY: the caller's contract; then one block.
+        // SAFETY: the contract: so many bytes are readable, and no more than the block has, which is then
+        // read.
         unsafe {
             core::ptr::copy_nonoverlapping(from, block.as_mut_ptr(), bytes);
             Self::read(block.as_ptr())
         }
     }
+    /// # Safety
+    /// `bytes` is at most 16, and so many bytes at `to` are writable.
     #[inline(always)]
     unsafe fn write_part(self, to: *mut u8, bytes: usize) {
         let mut block = [0u8; 16];
-        // SAFETY: one block; then the caller's contract.
+        // SAFETY: the block is written, of which no more bytes are copied than it has; the contract: so many
+        // are writable.
         unsafe {
             self.write(block.as_mut_ptr());
             core::ptr::copy_nonoverlapping(block.as_ptr(), to, bytes);
@@ -249,19 +269,27 @@ impl Blocks for Four {
             _mm512_mask_add_epi64(sum, wrapped << 1, sum, one)
         })
     }
+    /// # Safety
+    /// Four blocks at `from` are readable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load(from: *const [u8; 16]) -> Self {
         op!(_mm512_loadu_si512(from.cast()))
     }
+    /// # Safety
+    /// Four blocks at `to` are writable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn store(self, to: *mut [u8; 16]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: four blocks at `to` are writable; the module's contract for the features.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
+    /// # Safety
+    /// One block at `from` is readable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn broadcast(from: *const [u8; 16]) -> Self {
         op!(_mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())))
     }
+    /// # Safety
+    /// `rows` has four pointers, with 16 readable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
         op!({
@@ -270,9 +298,12 @@ impl Blocks for Four {
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(pair(0)), pair(2))
         })
     }
+    /// # Safety
+    /// `rows` has four pointers, with 16 writable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn store_rows(self, rows: *const *mut u8, offset: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: four rows, each with a block to write at `offset`; the module's contract for
+        // the features.
         unsafe {
             let to = |lane: usize| (*rows.add(lane)).add(offset).cast();
             _mm_storeu_si128(to(0), _mm512_castsi512_si128(self.0));
@@ -294,22 +325,31 @@ impl Blocks for Four {
     fn behind(self, before: Self) -> Self {
         op!(_mm512_alignr_epi64::<6>(self.0, before.0))
     }
+    /// # Safety
+    /// 64 bytes at `from` are readable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn read(from: *const u8) -> Self {
         op!(_mm512_loadu_si512(from.cast()))
     }
+    /// # Safety
+    /// 64 bytes at `to` are writable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn write(self, to: *mut u8) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: 64 bytes at `to` are writable; the module's contract for the features.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
+    /// # Safety
+    /// `bytes` is at most 64, and so many bytes at `from` are readable. The CPU has AVX-512 BW.
     #[inline(always)]
     unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
         op!(_mm512_maskz_loadu_epi8(mask(bytes), from.cast()))
     }
+    /// # Safety
+    /// `bytes` is at most 64, and so many bytes at `to` are writable. The CPU has AVX-512 BW.
     #[inline(always)]
     unsafe fn write_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: `bytes` bytes are writable, and the mask leaves out all others; the module's
+        // contract for the features.
         unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(bytes), self.0) }
     }
 }

@@ -217,10 +217,13 @@ impl Permuted {
     }
 
     /// See [`LaneKernel::crypt_chunks`].
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VBMI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn go(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         let ones = core::hint::black_box(<Z as Words>::splat(u32::MAX));
-        // SAFETY: the caller keeps LaneKernel's contract; 2 * SHORTS lanes.
+        // SAFETY: the contract of this function is that of the chains' function; 2 * SHORTS lanes.
         unsafe { self.chains.crypt_chunks::<Z, 2>(rows, chunks, OneKey(&self.tables, ones)) };
     }
 }
@@ -234,8 +237,11 @@ impl LaneKernel<'_, LANES> for Permuted {
         self.chains.set(lane, iv);
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
-        // SAFETY: made under the token, which proves the features; the caller keeps the trait's contract.
+        // SAFETY: made under the token, which proves the features; for the rows, the trait's contract is that
+        // of `go`.
         unsafe { self.go(rows, chunks) }
     }
 

@@ -72,13 +72,15 @@ pub(super) trait Streams: Words {
     /// destination.
     ///
     /// # Safety
-    /// Each lane has 64 readable and 64 writable bytes there, equal or disjoint.
+    /// For each lane, 64 bytes are readable at the source and 64 are writable at the destination, with any
+    /// alignment, equal or disjoint.
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8));
 
     /// XORs the first `bytes` bytes of a block, fewer than all.
     ///
     /// # Safety
-    /// The bytes are readable and writable, equal or disjoint.
+    /// `bytes` is less than 64. So many bytes are readable at `source` and writable at `destination`, equal
+    /// or disjoint.
     unsafe fn xor_part(source: *const u8, stream: &[u8; 64], destination: *mut u8, bytes: usize);
 }
 
@@ -91,13 +93,15 @@ impl Streams for Y {
         // SAFETY: reached under the token.
         Self(unsafe { _mm256_permutevar8x32_epi32(self.0, lanes.0) })
     }
+    /// # Safety
+    /// The contract of [`Streams::xor_rows`], for eight lanes. The CPU has AVX2.
     #[inline(always)]
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
         let (halves, _) = words.as_chunks::<8>();
         for (half, words) in halves.iter().enumerate() {
             for (lane, row) in Self::transpose(*words).into_iter().enumerate() {
                 let (source, destination) = rows(lane);
-                // SAFETY: the caller's contract.
+                // SAFETY: the contract: the lane's 64 bytes at both places, of which this is a half.
                 unsafe {
                     let source = Self::load(source.add(32 * half).cast());
                     row.xor(source).store(destination.add(32 * half).cast());
@@ -105,13 +109,15 @@ impl Streams for Y {
             }
         }
     }
+    /// # Safety
+    /// The contract of [`Streams::xor_part`]. The CPU has AVX2.
     #[inline(always)]
     unsafe fn xor_part(source: *const u8, stream: &[u8; 64], destination: *mut u8, bytes: usize) {
         let mut block = [0; 64];
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: so many bytes are readable, and the block has 64.
         unsafe { core::ptr::copy_nonoverlapping(source, block.as_mut_ptr(), bytes.min(64)) };
         block.iter_mut().zip(stream).for_each(|(byte, stream)| *byte ^= stream);
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: so many bytes are writable, and the block has 64.
         unsafe { core::ptr::copy_nonoverlapping(block.as_ptr(), destination, bytes.min(64)) };
     }
 }
@@ -131,21 +137,26 @@ impl Streams for Z {
         let (a, d) = unsafe { mix_in_place::<BY>(a.0, b.0, d.0) };
         (Self(a), Self(d))
     }
+    /// # Safety
+    /// The contract of [`Streams::xor_rows`], for sixteen lanes. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
         for (lane, row) in Self::transpose(words).into_iter().enumerate() {
             let (source, destination) = rows(lane);
-            // SAFETY: the caller's contract.
+            // SAFETY: the contract: the lane's 64 bytes at both places.
             unsafe {
                 let source = <Self as Words>::load(source.cast());
                 row.xor(source).store(destination.cast());
             }
         }
     }
+    /// # Safety
+    /// The contract of [`Streams::xor_part`]. The CPU has AVX-512 BW.
     #[inline(always)]
     unsafe fn xor_part(source: *const u8, stream: &[u8; 64], destination: *mut u8, bytes: usize) {
         let mask = (1 << (bytes % 64)) - 1;
-        // SAFETY: the caller's contract, a block, and the token.
+        // SAFETY: the contract: fewer than 64 bytes at both places, and the mask leaves out all others; the
+        // stream has 64; the module's contract for the features.
         unsafe {
             let (read, stream) =
                 (_mm512_maskz_loadu_epi8(mask, source.cast()), _mm512_loadu_si512(stream.as_ptr().cast()));
@@ -193,9 +204,15 @@ struct Base {
 }
 
 /// Runs the vectors of a wave's lanes.
+///
+/// # Safety
+/// The contract of [`Wave::rounds`], with the features of the kernel.
 type Rounds<V, const SETS: usize> = for<'w, 'k> unsafe fn(&'w mut Wave<'k, V, SETS>);
 
 /// Runs them beside Poly1305.
+///
+/// # Safety
+/// The contract of [`Wave::rounds`], with the features of the kernel.
 type BesideRounds<V, const SETS: usize> =
     for<'w, 'k, 'b> unsafe fn(&'w mut Wave<'k, V, SETS>, &'b mut Beside);
 
@@ -305,7 +322,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// Computes the blocks 0 of the first messages, in the first lanes: no lane has a block yet.
     ///
     /// # Safety
-    /// The data of `beside` are readable.
+    /// No block waits, and there are at most as many `blocks` as a vector has lanes; they stay writable until
+    /// the wave was flushed. The rows of `beside` are readable, and the CPU has the features of the wave's
+    /// kernels.
     #[inline(always)]
     unsafe fn add_zeroth(&mut self, blocks: &mut [Zeroth], beside: Option<&mut Beside>) {
         for (base, block) in self.bases[3 * GROUP..].iter_mut().zip(&mut *blocks) {
@@ -319,7 +338,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
         self.lanes = blocks.len();
         if self.lanes == SETS * V::LANES {
-            // SAFETY: the caller's contract.
+            // SAFETY: the contract: the blocks are writable, their source is ZEROS, and the rows of `beside`
+            // are readable.
             unsafe { self.flush(beside) };
         }
     }
@@ -328,8 +348,10 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// `beside` is authenticated meanwhile.
     ///
     /// # Safety
-    /// The bytes are readable, as many are writable at the destination, and the same holds for everything else in the
-    /// wave.
+    /// `bytes` bytes are readable at the source and writable at the destination, equal or disjoint, until the
+    /// wave was flushed; so are those of all messages added since the last flush. Between two flushes a
+    /// message is added once, and the wave is not moved: bases may point into it. The rows of `beside` are
+    /// readable, and the CPU has the features of the wave's kernels.
     #[inline(always)]
     pub(super) unsafe fn add(
         &mut self,
@@ -349,7 +371,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             let part = bytes % 64;
             if blocks == 0 && part != 0 {
                 let end = self.ends[message].as_mut_ptr();
-                // SAFETY: the last bytes, fewer than a block.
+                // SAFETY: the contract: `bytes` are readable, of which these are the last; they are fewer
+                // than a block.
                 unsafe { core::ptr::copy_nonoverlapping(source.add(bytes - part), end, part) };
                 self.parts[self.part_count] = (message, to.wrapping_add(bytes - part), part);
                 self.part_count += 1;
@@ -359,7 +382,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
                 self.bases[GROUP + message] = Base { source: end, destination: end };
             }
             if self.lanes == SETS * V::LANES {
-                // SAFETY: the caller's contract.
+                // SAFETY: the contract: the bytes of all waiting blocks, and the rows of `beside`.
                 unsafe { self.flush(beside.as_deref_mut()) };
             }
         }
@@ -368,7 +391,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// Runs the waiting blocks, and authenticates `beside` meanwhile.
     ///
     /// # Safety
-    /// Their bytes are readable and writable.
+    /// The bytes that were added since the last flush are still readable and writable, as [`Self::add`] and
+    /// [`Self::add_zeroth`] say. The rows of `beside` are readable, and the CPU has the features of the
+    /// wave's kernels.
     #[inline(always)]
     pub(super) unsafe fn flush(&mut self, beside: Option<&mut Beside>) {
         if self.lanes == 0 {
@@ -376,7 +401,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
         let Kernels { one, all, one_beside, all_beside } = self.kernels;
         let is_one = self.lanes <= V::LANES;
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract is that of the kernels: the bytes of the lanes' blocks, and the rows of
+        // `beside`.
         unsafe {
             match beside.filter(|beside| beside.is_busy()) {
                 Some(beside) if is_one => one_beside(self, beside),
@@ -386,7 +412,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             }
         }
         for &(message, to, bytes) in &self.parts[..self.part_count] {
-            // SAFETY: the caller's contract.
+            // SAFETY: the contract: the last bytes of a message, which `add` put into `parts`, are writable.
             unsafe { core::ptr::copy_nonoverlapping(self.ends[message].as_ptr(), to, bytes) };
         }
         (self.lanes, self.part_count) = (0, 0);
@@ -430,7 +456,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if there are enough registers.
     ///
     /// # Safety
-    /// The bytes of the lanes' blocks are readable and writable, and the data of `beside` are readable.
+    /// Every lane has a base whose block of the lane's number is readable at the source and writable at the
+    /// destination, equal or disjoint; lanes behind `lanes` get theirs here. The rows of `beside`, of
+    /// `V::BESIDE` blocks each, are readable. The CPU has the features of `V`, and BMI2 if there is a `beside`.
     #[inline(always)]
     unsafe fn rounds<const N: usize>(&mut self, mut beside: Option<&mut Beside>) {
         if self.lanes < N * V::LANES {
@@ -454,7 +482,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
                     }
                 }
                 if let (Some(steps), Some(beside)) = (&mut steps, &beside) {
-                    // SAFETY: the caller's contract.
+                    // SAFETY: the contract: the rows of `beside` are readable, and the CPU has BMI2.
                     unsafe { steps.eighth::<$n>(beside, V::BESIDE) };
                 }
             };
@@ -468,7 +496,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         if let (Some(steps), Some(beside)) = (steps, beside) {
             beside.set_steps(steps);
         }
-        // SAFETY: the caller's contract. The sets have constant indices, so that they stay in registers.
+        // SAFETY: the contract: the lanes' blocks; the others got `ends`. The sets have constant indices, so
+        // that they stay in registers.
         unsafe {
             self.write(s[0], 0);
             if N > 1 {
@@ -480,7 +509,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// XORs a set's blocks with its stream.
     ///
     /// # Safety
-    /// The bytes of the lanes' blocks are readable and writable.
+    /// Every lane of the set has a base whose block of the lane's number is readable at the source and
+    /// writable at the destination, equal or disjoint. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn write(&self, mut s: [V; 16], set: usize) {
         for (word, start) in s.iter_mut().zip(self.start(set)) {
@@ -491,7 +521,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             let ahead = 64 * self.numbers[set].0[lane] as usize;
             (base.source.wrapping_add(ahead), base.destination.wrapping_add(ahead))
         };
-        // SAFETY: blocks as the caller says, and ends.
+        // SAFETY: the contract: each lane's block at its base, which may be one of `ends`.
         unsafe { V::xor_rows(s, rows) };
     }
 }
@@ -519,7 +549,9 @@ pub(super) type Zeroth = [[u8; 32]; 2];
 /// except for forged messages; `beside` is authenticated meanwhile.
 ///
 /// # Safety
-/// The CPU has the vector's instructions, and the data of `beside` are readable.
+/// The CPU has the features of the wave's kernels, the rows of `beside` are readable, and no block waits in
+/// the wave. `group` has at most as many jobs as a vector has lanes, and `zeroth`, if there is one, at least
+/// as many blocks. If `with_data`, no reference to the data of these jobs lives.
 #[inline(always)]
 pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
     wave: &mut Wave<'k, V, SETS>,
@@ -533,14 +565,16 @@ pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
         wave.take(message, &jobs[usize::from(index)]);
     }
     if let Some(zeroth) = zeroth {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: no lane has a block yet; there are as many blocks as messages; `beside` is
+        // handed on.
         unsafe { wave.add_zeroth(&mut zeroth[..group.len()], beside.as_deref_mut()) };
     }
     if with_data {
         for (message, &index) in group.iter().enumerate() {
             let job = &jobs[usize::from(index)];
             let (destination, bytes) = (job.data.destination(), job.data.len());
-            // SAFETY: the job's buffer, here and when the wave is flushed.
+            // SAFETY: the job's buffer, which lives here and when the wave is flushed; no reference to it, by
+            // the contract.
             unsafe {
                 if job.status == Status::Forged {
                     destination.write_bytes(0, bytes);
@@ -550,7 +584,7 @@ pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
             }
         }
     }
-    // SAFETY: as said above.
+    // SAFETY: the blocks and buffers that were added live; `beside` is handed on.
     unsafe { wave.flush(beside) };
 }
 
@@ -564,14 +598,14 @@ pub(super) unsafe fn text<'t>(direction: Direction, job: &AeadJob<'t>, key: &'t 
         Direction::Encrypt => job.data.destination().cast_const(),
         Direction::Decrypt => job.data.source(),
     };
-    // SAFETY: the job's buffer, and the caller's contract.
+    // SAFETY: the job's buffer has so many bytes at both ends; nothing writes them, by the contract.
     Text { key, aad: job.aad, data: unsafe { core::slice::from_raw_parts(sealed, job.data.len()) } }
 }
 
 /// Runs the jobs that `order` lists, all of them pending.
 ///
 /// # Safety
-/// The CPU has the vector's instructions.
+/// The CPU has the features of `V` and of `kernels`, and BMI2.
 #[inline(always)]
 unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     kernels: Kernels<V, SETS>,
@@ -620,36 +654,47 @@ pub(super) fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[
     }
 }
 
+/// # Safety
+/// The contract of [`Wave::rounds`] with `N` = 1 and without `beside`; the CPU has AVX2, BMI1, BMI2, SSSE3
+/// and SSE4.1.
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn rounds_avx2(wave: &mut Wave<'_, Y, 1>) {
-    // SAFETY: the features of Y, and the caller's contract.
+    // SAFETY: this function has the features of Y, and the contract of `rounds`.
     unsafe { wave.rounds::<1>(None) }
 }
 
+/// # Safety
+/// The contract of [`Wave::rounds`] with `N` = 1; the CPU has AVX2, BMI1, BMI2, SSSE3 and SSE4.1.
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn beside_avx2(wave: &mut Wave<'_, Y, 1>, beside: &mut Beside) {
-    // SAFETY: the features of Y, and the caller's contract.
+    // SAFETY: this function has the features of Y, and the contract of `rounds`.
     unsafe { wave.rounds::<1>(Some(beside)) }
 }
 
 pub(super) const AVX2: Kernels<Y, 1> =
     Kernels { one: rounds_avx2, all: rounds_avx2, one_beside: beside_avx2, all_beside: beside_avx2 };
 
+/// # Safety
+/// The CPU has AVX2, BMI1, BMI2, SSSE3 and SSE4.1.
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 pub(super) unsafe fn all_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    // SAFETY: the features of Y.
+    // SAFETY: this function has the features of Y, of its kernels, and BMI2.
     unsafe { all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
 }
 
+/// # Safety
+/// The contract of [`Wave::rounds`] without `beside`; the CPU has AVX-512 F, BW, DQ, VL and IFMA, and BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn rounds_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>) {
-    // SAFETY: the features of Z, and the caller's contract.
+    // SAFETY: this function has the features of Z, and the contract of `rounds`.
     unsafe { wave.rounds::<N>(None) }
 }
 
+/// # Safety
+/// The contract of [`Wave::rounds`]; the CPU has AVX-512 F, BW, DQ, VL and IFMA, and BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn beside_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>, beside: &mut Beside) {
-    // SAFETY: the features of Z, and the caller's contract.
+    // SAFETY: this function has the features of Z, and the contract of `rounds`.
     unsafe { wave.rounds::<N>(Some(beside)) }
 }
 
@@ -660,6 +705,8 @@ pub(super) const AVX512: Kernels<Z, 2> = Kernels {
     all_beside: beside_avx512::<2>,
 };
 
+/// # Safety
+/// The CPU has AVX-512 F, BW, DQ, VL and IFMA, and BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 pub(super) unsafe fn all_avx512(
     proof: Avx512,
@@ -667,7 +714,7 @@ pub(super) unsafe fn all_avx512(
     jobs: &mut [AeadJob<'_>],
     order: &[u16],
 ) {
-    // SAFETY: the features of Z.
+    // SAFETY: this function has the features of Z, of its kernels, and BMI2.
     unsafe { all(AVX512, proof, tags_side_by_side, direction, jobs, order) }
 }
 

@@ -26,7 +26,7 @@ const TOGETHER: usize = 8;
 /// Does as [`crypt`], for the groups of a unit.
 ///
 /// # Safety
-/// The contract is that of [`crypt`].
+/// The contract of [`crypt`]; if `zeroth` is given, it has as many blocks as the unit has messages.
 #[inline(always)]
 unsafe fn crypt_unit<'k, V: Streams, const SETS: usize>(
     wave: &mut Wave<'k, V, SETS>,
@@ -38,7 +38,7 @@ unsafe fn crypt_unit<'k, V: Streams, const SETS: usize>(
 ) {
     for (n, group) in unit.chunks(V::LANES).enumerate() {
         let zeroth = zeroth.as_deref_mut().map(|zeroth| &mut zeroth[n * V::LANES..]);
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract is that of `crypt`, group by group.
         unsafe { crypt(wave, jobs, group, zeroth, with_data, Some(beside)) };
     }
 }
@@ -46,7 +46,7 @@ unsafe fn crypt_unit<'k, V: Streams, const SETS: usize>(
 /// Runs the jobs that `order` lists, all of them pending.
 ///
 /// # Safety
-/// The CPU has the vector's instructions, and BMI2.
+/// The CPU has the features of `V` and of `kernels`, and BMI2.
 #[inline(always)]
 pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     kernels: Kernels<V, SETS>,
@@ -120,7 +120,8 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
 /// Finishes the texts of a unit, if they are under way.
 ///
 /// # Safety
-/// Their bytes are readable, and the CPU has BMI2.
+/// The texts of `unit` that were pushed to `beside`, in this order, are those of the unit's jobs; nobody
+/// writes them meanwhile. The CPU has BMI2.
 #[inline(always)]
 unsafe fn finish<V: Streams>(
     beside: &mut Beside,
@@ -128,7 +129,7 @@ unsafe fn finish<V: Streams>(
     jobs: &mut [AeadJob<'_>],
     unit: &[u16],
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the contract: the texts that are under way are readable, and the CPU has BMI2.
     let states = unsafe { beside.finish(V::BESIDE) };
     for (&index, state) in unit.iter().zip(states) {
         let job = &mut jobs[usize::from(index)];
@@ -140,15 +141,19 @@ unsafe fn finish<V: Streams>(
     }
 }
 
+/// # Safety
+/// The CPU has AVX2, BMI1, BMI2, SSSE3 and SSE4.1.
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn long_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    // SAFETY: the features of Y.
+    // SAFETY: this function has the features of Y, of its kernels, and BMI2.
     unsafe { all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
 }
 
+/// # Safety
+/// The CPU has AVX-512 F, BW, DQ, VL and IFMA, and BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    // SAFETY: the features of Z.
+    // SAFETY: this function has the features of Z, of its kernels, and BMI2.
     unsafe {
         all(AVX512, proof, tags_side_by_side, direction, jobs, order);
     }

@@ -74,12 +74,17 @@ struct Stretch {
 }
 
 /// Makes the blocks of some vectors.
-type Make = unsafe fn(&Words, Stretch);
-
-/// See [`Make`].
 ///
 /// # Safety
-/// That many blocks are readable and writable, equal or disjoint, and the CPU has the vector's instructions.
+/// The contract of [`make`], with the vectors and the features of the kernel.
+type Make = unsafe fn(&Words, Stretch);
+
+/// See [`Make`]: the blocks of `N` vectors.
+///
+/// # Safety
+/// For each of `N * V::LANES` blocks, 64 bytes are readable at the stretch's source plus the block's number
+/// times `step`, and 64 are writable at its destination plus the number times 64; source and destination are
+/// equal or disjoint. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
     let number = |set: usize| stretch.number.wrapping_add((set * V::LANES) as u32);
@@ -108,7 +113,7 @@ unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
             let source = stretch.source.wrapping_add(block * stretch.step);
             (source, stretch.destination.wrapping_add(block * BLOCK))
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the blocks `set * LANES` and following, of the N sets, at both places.
         unsafe { V::xor_rows(s, row) };
     }
 }
@@ -131,22 +136,26 @@ impl<const BLOCKS: usize> Message<'_, BLOCKS> {
     /// Makes blocks of the stream from `number` on: as many as a vector has, or all.
     ///
     /// # Safety
-    /// The CPU has the kernels' instructions.
+    /// `make` makes at most `BLOCKS` blocks, and the CPU has its features.
     #[inline(always)]
     unsafe fn make(&mut self, number: u32, make: Make) {
         let destination = self.stream.as_mut_ptr().cast();
-        // SAFETY: the stream's blocks, which nothing else reads meanwhile.
+        // SAFETY: the contract: no more blocks than the stream has, which nothing else reads meanwhile; the
+        // source is a block of zeros.
         unsafe { make(&self.words, Stretch { number, source: ZEROS.as_ptr(), step: 0, destination }) };
     }
 
     /// XORs the message, the first blocks of whose stream are in memory.
     ///
     /// # Safety
-    /// `bytes` bytes are readable and writable, equal or disjoint, and the CPU has the kernels' instructions.
+    /// `bytes` bytes are readable at `source` and writable at `destination`, equal or disjoint. `BLOCKS` are
+    /// the blocks of the kernel `all`, the kernel `one` makes those of one `V`, and the CPU has the features
+    /// of both.
     #[inline(always)]
     unsafe fn crypt<V: Streams>(&mut self, source: *const u8, destination: *mut u8, bytes: usize) {
         let mut done = bytes.min(BLOCK * (BLOCKS - 1));
-        // SAFETY: the caller's contract, to the end.
+        // SAFETY: the contract, to the end: `done` bytes were XORed, and as many as are left lie at both
+        // places.
         unsafe {
             xor::<V>(source, destination, &self.stream[1..], done);
             while done < bytes {
@@ -169,13 +178,14 @@ impl<const BLOCKS: usize> Message<'_, BLOCKS> {
 /// XORs `bytes` bytes with a stream of as many or more.
 ///
 /// # Safety
-/// The bytes are readable and writable, equal or disjoint.
+/// `bytes` bytes are readable at `source` and writable at `destination`, with any alignment, equal or
+/// disjoint. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn xor<V: Streams>(source: *const u8, destination: *mut u8, stream: &[Block], bytes: usize) {
     let whole = bytes / BLOCK;
     for (n, block) in stream.iter().enumerate().take(whole) {
         for at in (0..BLOCK).step_by(4 * V::LANES) {
-            // SAFETY: the caller's contract.
+            // SAFETY: the contract: a vector of the block n, which lies within `bytes`.
             unsafe {
                 let made =
                     V::load(source.add(BLOCK * n + at).cast()).xor(V::load(block.0.as_ptr().add(at).cast()));
@@ -184,7 +194,7 @@ unsafe fn xor<V: Streams>(source: *const u8, destination: *mut u8, stream: &[Blo
         }
     }
     if let (part @ 1.., Some(block)) = (bytes % BLOCK, stream.get(whole)) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the last bytes, fewer than a block.
         unsafe { V::xor_part(source.add(BLOCK * whole), &block.0, destination.add(BLOCK * whole), part) };
     }
 }
@@ -192,7 +202,8 @@ unsafe fn xor<V: Streams>(source: *const u8, destination: *mut u8, stream: &[Blo
 /// Seals or opens a job.
 ///
 /// # Safety
-/// The CPU has the instructions of the vector and of the kernels.
+/// The kernel `all` makes exactly `BLOCKS` blocks and the kernel `one` those of one `V`; the CPU has the
+/// features of `V` and of both.
 #[inline(always)]
 unsafe fn crypt<V: Streams, const BLOCKS: usize>(
     kernels: Kernels,
@@ -236,26 +247,35 @@ unsafe fn crypt<V: Streams, const BLOCKS: usize>(
     wipe(&mut one_time, 0);
 }
 
+/// # Safety
+/// The contract of [`make`] with one vector of AVX2; the CPU has AVX2, BMI1, BMI2, SSSE3 and SSE4.1.
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn make_avx2(words: &Words, stretch: Stretch) {
-    // SAFETY: the features of Y, and the caller's contract.
+    // SAFETY: this function has the features of Y, and the contract of `make`.
     unsafe { make::<Y, 1>(words, stretch) }
 }
 
+/// # Safety
+/// The CPU has AVX2, BMI1, BMI2, SSSE3 and SSE4.1.
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn crypt_avx2(direction: Direction, job: &mut AeadJob<'_>) {
     let kernels = Kernels { one: make_avx2, all: make_avx2 };
     let tag = |text: &Text<'_>| text.tag();
-    // SAFETY: the features of Y.
+    // SAFETY: this function has the features of Y and of the kernels, which make eight blocks.
     unsafe { crypt::<Y, 8>(kernels, tag, direction, job) }
 }
 
+/// # Safety
+/// The contract of [`make`] with `N` vectors of AVX-512; the CPU has AVX-512 F, BW, DQ, VL and IFMA, and
+/// BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn make_avx512<const N: usize>(words: &Words, stretch: Stretch) {
-    // SAFETY: the features of Z, and the caller's contract.
+    // SAFETY: this function has the features of Z, and the contract of `make`.
     unsafe { make::<Z, N>(words, stretch) }
 }
 
+/// # Safety
+/// `BLOCKS` is `16 * N`; the CPU has AVX-512 F, BW, DQ, VL and IFMA, and BMI2.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn crypt_avx512<const N: usize, const BLOCKS: usize>(
     proof: Avx512,
@@ -264,7 +284,8 @@ unsafe fn crypt_avx512<const N: usize, const BLOCKS: usize>(
 ) {
     let kernels = Kernels { one: make_avx512::<1>, all: make_avx512::<N> };
     let tag = |text: &Text<'_>| poly1305_blocks::tag(proof, text);
-    // SAFETY: the features of Z.
+    // SAFETY: this function has the features of Z and of the kernels, of which `all` makes `BLOCKS` blocks by
+    // the contract.
     unsafe { crypt::<Z, BLOCKS>(kernels, tag, direction, job) }
 }
 
@@ -326,7 +347,7 @@ pub(super) fn xor_bytes(data: &Buffer<'_>, stream: &[u8]) {
         }
     }
     for (at, byte) in (16 * blocks.len()..).zip(rest) {
-        // SAFETY: as above.
+        // SAFETY: both places have as many bytes, equal or disjoint.
         unsafe { destination.add(at).write(source.add(at).read() ^ byte) };
     }
 }

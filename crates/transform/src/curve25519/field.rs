@@ -24,7 +24,7 @@ use super::{LANES, inverse};
 /// Runs vector instructions in a function without their features, which is always inlined.
 macro_rules! op {
     ($body:expr) => {
-        // SAFETY: the module's contract.
+        // SAFETY: reached only from functions with these features, as the module's contract says.
         unsafe { $body }
     };
 }

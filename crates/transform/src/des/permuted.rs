@@ -214,11 +214,12 @@ fn merge(mask: u8, one: Z, zero: Z) -> Z {
 /// Loads 16 bytes of every lane in order: vector n has those of lanes n, 16 + n, 32 + n and 48 + n.
 ///
 /// # Safety
-/// The bytes at `at` are readable.
+/// For every lane below 64, 16 bytes at `at(lane)` are readable, with any alignment. The CPU has AVX-512 F
+/// and BW.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn gather(at: impl Fn(usize) -> *const u8) -> [Z; 16] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: the 16 bytes of each of these four lanes.
     each!(16 N => unsafe { Z::load_quarters([at(N), at(16 + N), at(32 + N), at(48 + N)]) })
 }
 
@@ -381,6 +382,9 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
     }
 
     /// See [`LaneKernel::crypt_chunks`].
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VBMI, and GFNI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     unsafe fn go(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         if self.fresh != 0 {
@@ -388,7 +392,7 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
         }
         for _ in 0..chunks {
             for (two, blocks) in self.blocks.iter_mut().enumerate() {
-                // SAFETY: each row has a chunk to read, as the caller promises.
+                // SAFETY: the trait's contract: each row has a chunk to read, of which this is a quarter.
                 *blocks = split(unsafe { gather(|lane| rows.source[lane].add(16 * two)) });
             }
             for block in self.blocks.as_flattened_mut().as_chunks_mut::<8>().0 {
@@ -409,7 +413,8 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
             }
             for (two, blocks) in self.blocks.iter().enumerate() {
                 for (n, lanes) in join(*blocks).into_iter().enumerate() {
-                    // SAFETY: each row has a chunk to write, as the caller promises.
+                    // SAFETY: the trait's contract: each row has a chunk to write, of which this is a
+                    // quarter.
                     unsafe {
                         let at = |lane: usize| rows.destination[lane].add(16 * two);
                         lanes.store_quarters([at(n), at(16 + n), at(32 + n), at(48 + n)]);
@@ -440,8 +445,11 @@ impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
         self.fresh |= 1 << lane;
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
-        // SAFETY: made under the token, which proves the features; the caller keeps the trait's contract.
+        // SAFETY: made under the token, which proves the features; for the rows, the trait's contract is that
+        // of `go`.
         unsafe { self.go(rows, chunks) }
     }
 

@@ -75,7 +75,9 @@ fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
 /// in 32 registers.
 ///
 /// # Safety
-/// `block` points at 64 planes and `key` at a round's first plane: [`KEY_AT`] plus up to 28 lies within the key.
+/// `block` is readable and writable for 64 vectors, aligned, and no reference to them lives. `key` points at
+/// a round's first plane, at most 28 behind the first of [`KEY_PLANES`], all of which are readable and
+/// aligned. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn round<V: Planes, const SWAPPED: bool>(block: *mut V, key: *const V) {
     // The pointer, and so the planes, are opaque to the compiler: otherwise it does carry them, in some builds and
@@ -85,7 +87,8 @@ unsafe fn round<V: Planes, const SWAPPED: bool>(block: *mut V, key: *const V) {
         ($($number:literal $circuit:ident)*) => { $( {
             const N: usize = $number;
             let (left, right) = if SWAPPED { (32, 0) } else { (0, 32) };
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract: INITIAL has numbers below 64, and KEY_AT numbers of planes behind a
+            // round's first.
             unsafe {
                 let four = circuits::$circuit(core::array::from_fn(|m| {
                     (*block.add(INITIAL[right + (4 * N + m + 31) % 32])).xor(*key.add(KEY_AT[6 * N + m]))
@@ -254,20 +257,23 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
     }
 
     /// See [`LaneKernel::crypt_chunks`].
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
         if self.fresh != [0; 8] {
             self.refresh();
         }
         for _ in 0..chunks {
-            // SAFETY: each row has a chunk to read, as the caller promises.
+            // SAFETY: the trait's contract: each of the L = 64 * ELEMENTS rows has a chunk to read.
             unsafe { V::load_chunk(rows.source.as_ptr(), &mut self.blocks) };
             match (self.mode, self.direction) {
                 (Mode::Cbc, Direction::Encrypt) => self.chunk::<1>(),
                 (Mode::Cbc, Direction::Decrypt) => self.chunk::<2>(),
                 _ => self.chunk::<0>(),
             }
-            // SAFETY: as at the load, with chunks to write.
+            // SAFETY: the trait's contract: each of the L = 64 * ELEMENTS rows has a chunk to write.
             unsafe { V::store_chunk(&self.blocks, rows.destination.as_ptr()) };
             rows.advance();
         }
@@ -319,8 +325,10 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
         self.fresh[lane / 64] |= 1 << (lane % 64);
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the caller keeps the trait's contract.
+        // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
@@ -338,8 +346,10 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
 
 /// Returns the portable kernel: 64 lanes.
 pub(crate) fn portable(mode: Mode, direction: Direction, passes: usize) -> Sliced<u64, 64> {
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; no features are needed.
     unsafe fn crypt_chunks(kernel: &mut Sliced<u64, 64>, rows: &mut Rows<64>, chunks: usize) {
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract of this function is that of `go`; plain words need no features.
         unsafe { kernel.go(rows, chunks) }
     }
     Sliced::new(mode, direction, passes, 0, crypt_chunks)
@@ -352,15 +362,19 @@ mod x86 {
     use crate::simd::avx2::Y;
     use crate::simd::avx512::Z;
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX2.
     #[target_feature(enable = "avx2")]
     unsafe fn run_avx2(kernel: &mut Sliced<Y, 256>, rows: &mut Rows<256>, chunks: usize) {
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract of this function is that of `go`, and it has the features of Y.
         unsafe { kernel.go(rows, chunks) }
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F and BW, and GFNI.
     #[target_feature(enable = "avx512f,avx512bw,gfni")]
     unsafe fn run_avx512(kernel: &mut Sliced<Z, 512>, rows: &mut Rows<512>, chunks: usize) {
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract of this function is that of `go`, and it has the features of Z.
         unsafe { kernel.go(rows, chunks) }
     }
 

@@ -19,13 +19,15 @@ pub(crate) trait Staged: Planes {
     /// Reads a chunk of every lane.
     ///
     /// # Safety
-    /// `rows` are `64 * ELEMENTS` pointers, each to 64 readable bytes.
+    /// `rows` are `64 * ELEMENTS` pointers, each to 64 readable bytes, with any alignment. The CPU has the
+    /// vector's features.
     unsafe fn load_chunk(rows: *const *const u8, blocks: &mut [Block<Self>; 8]);
 
     /// Stores the stage, the inverse of [`Self::load_chunk`].
     ///
     /// # Safety
-    /// `rows` are `64 * ELEMENTS` pointers, each to 64 writable bytes.
+    /// `rows` are `64 * ELEMENTS` pointers, each to 64 writable bytes, with any alignment. The CPU has the
+    /// vector's features.
     unsafe fn store_chunk(blocks: &[Block<Self>; 8], rows: *const *mut u8);
 
     /// Converts a block to planes: `write(n, ..)` gets planes 8n and up.
@@ -79,20 +81,24 @@ pub(super) fn transpose<V: Planes>(
 macro_rules! by_shifts {
     ($vector:ty) => {
         impl Staged for $vector {
+            /// # Safety
+            /// The contract of [`Staged::load_chunk`].
             #[inline(always)]
             unsafe fn load_chunk(rows: *const *const u8, blocks: &mut [Block<Self>; 8]) {
                 for i in 0..64 {
-                    // SAFETY: rows i, i + 64, ... are lanes, each with a chunk to read, as the caller promises.
+                    // SAFETY: the contract: rows i, i + 64, ... are lanes, each with a chunk to read.
                     let eight = unsafe { Self::load_blocks(rows.add(i)) };
                     for (block, row) in blocks.iter_mut().zip(eight) {
                         block[i] = row;
                     }
                 }
             }
+            /// # Safety
+            /// The contract of [`Staged::store_chunk`].
             #[inline(always)]
             unsafe fn store_chunk(blocks: &[Block<Self>; 8], rows: *const *mut u8) {
                 for i in 0..64 {
-                    // SAFETY: as at the load, with chunks to write.
+                    // SAFETY: the contract: rows i, i + 64, ... are lanes, each with a chunk to write.
                     unsafe { Self::store_blocks(core::array::from_fn(|n| blocks[n][i]), rows.add(i)) };
                 }
             }
@@ -127,11 +133,14 @@ mod x86 {
     /// On the stage of a chunk just loaded, vector `16 * (byte / 2) + lane / 8 % 16` of a block has, in every 16 bytes,
     /// each bit of two bytes; of a chunk to store, vector `8 * (lane / 16 % 8) + byte` has each lane's byte.
     impl Staged for Z {
+        /// # Safety
+        /// The contract of [`Staged::load_chunk`], for 512 rows. The CPU has AVX-512 F and BW, and GFNI.
         #[inline(always)]
         unsafe fn load_chunk(rows: *const *const u8, blocks: &mut [Block<Self>; 8]) {
             for group in 0..16 {
                 for (two, blocks) in blocks.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                    // SAFETY: lane 128 q + 8 group + 7 - i has a chunk to read, as the caller promises.
+                    // SAFETY: the contract: lane 128 q + 8 group + 7 - i has a chunk to read, of which this
+                    // is a quarter.
                     let lanes = core::array::from_fn(|i| unsafe {
                         let at = |q: usize| (*rows.add(128 * q + 8 * group + 7 - i)).add(16 * two);
                         Self::load_quarters([at(0), at(1), at(2), at(3)])
@@ -144,6 +153,8 @@ mod x86 {
             }
         }
 
+        /// # Safety
+        /// The contract of [`Staged::store_chunk`], for 512 rows. The CPU has AVX-512 F and BW.
         #[inline(always)]
         unsafe fn store_chunk(blocks: &[Block<Self>; 8], rows: *const *mut u8) {
             for group in 0..8 {
@@ -154,7 +165,8 @@ mod x86 {
                     }
                     let lanes = Self::transpose_16(bytes);
                     for (i, lanes) in lanes.into_iter().enumerate() {
-                        // SAFETY: lane 128 q + 16 group + i has a chunk to write, as the caller promises.
+                        // SAFETY: the contract: lane 128 q + 16 group + i has a chunk to write, of which this
+                        // is a quarter.
                         unsafe {
                             let at = |q: usize| (*rows.add(128 * q + 16 * group + i)).add(16 * two);
                             lanes.store_quarters([at(0), at(1), at(2), at(3)]);
@@ -221,7 +233,7 @@ mod x86 {
         /// Moves bit i of byte j of every eight bytes to bit j of byte 7 - i.
         #[inline(always)]
         fn exchange_bits(self) -> Self {
-            // SAFETY: as above.
+            // SAFETY: reached only under the Avx512 token, as the contract of `simd` says.
             Self(unsafe {
                 _mm512_gf2p8affine_epi64_epi8::<0>(
                     _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64),
@@ -233,10 +245,11 @@ mod x86 {
         /// Loads 16 bytes from each of four places.
         ///
         /// # Safety
-        /// They are readable.
+        /// 16 bytes at each place are readable, with any alignment. The CPU has AVX-512 F.
         #[inline(always)]
         pub(in super::super) unsafe fn load_quarters(from: [*const u8; 4]) -> Self {
-            // SAFETY: the caller's promise; for the features as above.
+            // SAFETY: the contract: 16 bytes at each place, which are read whole; for the features that of
+            // `simd`.
             unsafe {
                 let quarter = |q: usize| _mm_loadu_si128(from[q].cast());
                 let half = |q: usize| {
@@ -249,10 +262,11 @@ mod x86 {
         /// Stores a vector, the inverse of [`Self::load_quarters`].
         ///
         /// # Safety
-        /// The 16 bytes at each place are writable.
+        /// 16 bytes at each place are writable, with any alignment. The CPU has AVX-512 F.
         #[inline(always)]
         pub(in super::super) unsafe fn store_quarters(self, to: [*mut u8; 4]) {
-            // SAFETY: the caller's promise; for the features as above.
+            // SAFETY: the contract: 16 bytes at each place, which are written whole; for the features that of
+            // `simd`.
             unsafe {
                 _mm_storeu_si128(to[0].cast(), _mm512_castsi512_si128(self.0));
                 _mm_storeu_si128(to[1].cast(), _mm512_extracti32x4_epi32::<1>(self.0));

@@ -46,7 +46,7 @@ pub(crate) fn sign(token: Avx512, jobs: &mut [Signing<'_>]) {
         messages[lane] = Message { head: &heads[lane], body: job.message };
     }
     let challenges = hash::lanes(token, &messages[..jobs.len()]);
-    // SAFETY: as above.
+    // SAFETY: the token proves the features.
     let scalars = unsafe { respond(&challenges, &secrets, &nonces) };
     for (lane, job) in jobs.iter_mut().enumerate() {
         job.signature[..32].copy_from_slice(&heads[lane][..32]);

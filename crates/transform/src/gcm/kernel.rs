@@ -141,13 +141,18 @@ impl<'k, V: Field> Hash<'k, V> {
     }
 
     /// Hashes the last `bytes` of a text, padded with zeros to whole blocks.
+    ///
+    /// # Safety
+    /// `bytes` bytes at `from` are readable, with any alignment, and fill as many blocks as are left of the
+    /// text. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn take_last(&mut self, from: *const u8, bytes: usize) {
         let (mut from, mut bytes) = (from, bytes);
         while bytes >= CHUNK * V::BYTES {
             let mut blocks = [V::zero(); CHUNK];
             for (n, block) in blocks.iter_mut().enumerate() {
-                // SAFETY: the caller's bytes.
+                // SAFETY: the contract: `bytes` bytes are readable, and at least as many as a chunk has are
+                // left.
                 *block = unsafe { V::read(from.add(n * V::BYTES)) }.reverse();
             }
             self.turn_at_end(&mut blocks[0]);
@@ -156,7 +161,7 @@ impl<'k, V: Field> Hash<'k, V> {
         }
         while bytes != 0 {
             let part = bytes.min(V::BYTES);
-            // SAFETY: the caller's bytes.
+            // SAFETY: the contract: `bytes` bytes are readable, of which this is at most a vector.
             let mut block = unsafe { V::read_part(from, part) }.reverse();
             self.turn_at_end(&mut block);
             self.take(&[block]);
@@ -321,7 +326,7 @@ impl<V: Field> Pairs<V> for Behind<'_, '_, V> {
         for (n, block) in blocks.iter_mut().enumerate() {
             if V::AHEAD {
                 let back = (CHUNK - 2 * pair - n) * V::BYTES;
-                // SAFETY: the chunk before.
+                // SAFETY: the chunk before, which `Walk::stream` and `Walk::crypt_and_hash` vouch for.
                 *block = unsafe { crypt(*block, self.source.sub(back), self.destination.sub(back)) };
             }
             *block = block.pinned().reverse();
@@ -337,10 +342,11 @@ impl<V: Field> Pairs<V> for Behind<'_, '_, V> {
 /// Crypts a vector. Returns the output.
 ///
 /// # Safety
-/// The vector may be read at `source` and written at `destination`.
+/// A vector's bytes are readable at `source` and writable at `destination`, with any alignment, equal or
+/// disjoint. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn crypt<V: Field>(stream: V, source: *const u8, destination: *mut u8) -> V {
-    // SAFETY: the caller's contract.
+    // SAFETY: the contract: a vector at both places.
     unsafe {
         let output = V::read(source).xor(stream);
         output.write(destination);
@@ -348,7 +354,8 @@ unsafe fn crypt<V: Field>(stream: V, source: *const u8, destination: *mut u8) ->
     }
 }
 
-/// The position in a message.
+/// The position in a message: `bytes` bytes lie ahead at both places, equal or disjoint, and the hash waits for
+/// exactly their blocks, behind those of the chunk before if that waits.
 struct Walk<'k, V, const ROUNDS: usize> {
     hash: Hash<'k, V>,
     stream: Stream<'k, V>,
@@ -369,12 +376,13 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Reads `N` vectors, the last of `last` bytes.
     ///
     /// # Safety
-    /// That many bytes lie ahead.
+    /// `N - 1` vectors and `last` bytes, at most a vector, are readable at `source`. The CPU has the features
+    /// of `V`.
     #[inline(always)]
     unsafe fn read<const N: usize>(&self, last: usize) -> [V; N] {
         let mut input = [V::zero(); N];
         for (n, input) in input.iter_mut().enumerate() {
-            // SAFETY: N - 1 vectors and `last` bytes lie ahead.
+            // SAFETY: the contract: N - 1 vectors and `last` bytes lie ahead.
             *input = unsafe {
                 let from = self.source.add(n * V::BYTES);
                 if n + 1 == N && last != V::BYTES { V::read_part(from, last) } else { V::read(from) }
@@ -386,13 +394,14 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Crypts and writes `N` vectors, the last of `last` bytes. Returns the output.
     ///
     /// # Safety
-    /// That many bytes lie ahead.
+    /// `N - 1` vectors and `last` bytes, at most a vector, are writable at `destination`. The CPU has the
+    /// features of `V`.
     #[inline(always)]
     unsafe fn write<const N: usize>(&self, input: [V; N], stream: [V; N], last: usize) -> [V; N] {
         let mut outputs = stream;
         for (n, (input, output)) in input.into_iter().zip(&mut outputs).enumerate() {
             *output = input.xor(*output);
-            // SAFETY: N - 1 vectors and `last` bytes lie ahead.
+            // SAFETY: the contract: N - 1 vectors and `last` bytes lie ahead.
             unsafe {
                 let to = self.destination.add(n * V::BYTES);
                 if n + 1 == N && last != V::BYTES {
@@ -409,10 +418,11 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Opens `N` vectors, the last of `last` bytes, and hashes them between the rounds.
     ///
     /// # Safety
-    /// That many bytes lie ahead.
+    /// `N - 1` vectors and `last` bytes, at most a vector, are readable at `source` and writable at
+    /// `destination`, equal or disjoint. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn open<const N: usize>(&mut self, last: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: so many bytes are readable.
         let input = unsafe { self.read::<N>(last) };
         let mut blocks = input;
         for block in &mut blocks {
@@ -421,14 +431,15 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
         self.hash.turn_at_end(&mut blocks[0]);
         let stream = self.stream.next::<ROUNDS, N, _>(Ahead { hash: &mut self.hash, blocks });
         self.hash.pass(N);
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: so many bytes are writable.
         unsafe { self.write(input, stream, last) };
     }
 
     /// Returns the next `N` vectors of the stream, when sealing. It hashes `waiting` if `WAITS`.
     ///
     /// # Safety
-    /// If `WAITS`, a chunk lies behind.
+    /// If `WAITS`, the chunk before `source` is readable, and the one before `destination` is writable, equal
+    /// or disjoint. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn stream<const N: usize, const WAITS: bool>(&mut self, waiting: [V; CHUNK]) -> [V; N] {
         if !WAITS {
@@ -443,10 +454,11 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Makes a whole chunk's stream, and returns it as the next waiting one.
     ///
     /// # Safety
-    /// The chunk lies ahead, and another one behind if `WAITS`.
+    /// A chunk is readable at `source` and writable at `destination`, equal or disjoint; if `WAITS`, the same
+    /// holds for the chunk before. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn seal<const WAITS: bool>(&mut self, waiting: [V; CHUNK]) -> [V; CHUNK] {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the chunk ahead is read and written whole; that behind is `stream`'s.
         unsafe {
             let stream = self.stream::<CHUNK, WAITS>(waiting);
             if V::AHEAD { stream } else { self.write(self.read(V::BYTES), stream, V::BYTES) }
@@ -456,11 +468,13 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Processes the last chunk, of `N` vectors.
     ///
     /// # Safety
-    /// `bytes` bytes lie ahead, and they fill N vectors except for some bytes of the last.
+    /// `bytes` bytes are readable at `source` and writable at `destination`, equal or disjoint; they fill `N`
+    /// vectors except for less than a vector. If `waiting` is given, the same holds for the chunk before. The
+    /// CPU has the features of `V`.
     #[inline(always)]
     unsafe fn tail<const OPEN: bool, const N: usize>(&mut self, waiting: Option<[V; CHUNK]>) {
         let last = self.bytes - (N - 1) * V::BYTES;
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: N - 1 vectors and `last` bytes lie ahead; a chunk lies behind if one waits.
         unsafe {
             if OPEN {
                 return self.open::<N>(last);
@@ -481,7 +495,8 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Processes the whole message.
     ///
     /// # Safety
-    /// `bytes` bytes may be read at `source` and written at `destination`.
+    /// `bytes` bytes are readable at `source` and writable at `destination`, equal or disjoint. The CPU has
+    /// the features of `V`.
     #[inline(always)]
     unsafe fn crypt_and_hash<const OPEN: bool>(&mut self) {
         let mut waiting = None;
@@ -562,7 +577,7 @@ impl<'k, V: Field> Group<'k, V> {
     /// Crypts and hashes the message of a job.
     ///
     /// # Safety
-    /// The CPU has the vector's instructions. The group is not full.
+    /// The CPU has the features of `V`, and the group is not full.
     #[inline(always)]
     unsafe fn add<const ROUNDS: usize, const OPEN: bool>(&mut self, index: usize, job: &mut AeadJob<'k>) {
         let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
@@ -575,7 +590,7 @@ impl<'k, V: Field> Group<'k, V> {
             destination: job.data.destination(),
             bytes,
         };
-        // SAFETY: the job's buffer.
+        // SAFETY: the job's buffer has so many bytes at both ends, equal or disjoint.
         unsafe { walk.crypt_and_hash::<OPEN>() };
         let n = self.count & 3;
         self.count += 1;
@@ -600,7 +615,7 @@ impl<'k, V: Field> Group<'k, V> {
     /// Makes or checks the tags and empties the group.
     ///
     /// # Safety
-    /// The CPU has the vector's instructions. The jobs are those that were added.
+    /// The CPU has the features of `V`. `jobs` is the slice whose jobs were added, by their indices in it.
     #[inline(always)]
     unsafe fn finish<const ROUNDS: usize, const OPEN: bool>(&mut self, jobs: &mut [AeadJob<'k>]) {
         let Some(key) = self.keys[0] else { return };
@@ -654,12 +669,16 @@ impl<'k, V: Field> Group<'k, V> {
 }
 
 /// Runs every pending job.
+///
+/// # Safety
+/// The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
     let mut group = Group::<V>::new();
     for index in 0..jobs.len() {
         if jobs[index].status == Status::Pending {
-            // SAFETY: the caller's contract; a full group is emptied at once.
+            // SAFETY: the contract: the features; the jobs are those of the slice, and a full group is
+            // emptied at once.
             unsafe {
                 group.add::<ROUNDS, OPEN>(index, &mut jobs[index]);
                 if group.count == V::LANES {
@@ -669,21 +688,25 @@ unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJ
         }
     }
     if group.count != 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the features; the jobs are those of the slice.
         unsafe { group.finish::<ROUNDS, OPEN>(jobs) };
     }
     group.wipe();
 }
 
+/// # Safety
+/// The CPU has AES-NI, PCLMULQDQ, SSE4.1, SSSE3 and AVX2.
 #[target_feature(enable = "aes,pclmulqdq,sse4.1,ssse3,avx2")]
 unsafe fn all_avx2<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
-    // SAFETY: the features of One.
+    // SAFETY: this function has the features of One.
     unsafe { all::<One, ROUNDS, OPEN>(jobs) }
 }
 
+/// # Safety
+/// The CPU has AES-NI, PCLMULQDQ, AVX-512 F, BW, DQ and VL, VAES and VPCLMULQDQ.
 #[target_feature(enable = "aes,pclmulqdq,avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq")]
 unsafe fn all_avx512<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
-    // SAFETY: the features of Four.
+    // SAFETY: this function has the features of Four.
     unsafe { all::<Four, ROUNDS, OPEN>(jobs) }
 }
 

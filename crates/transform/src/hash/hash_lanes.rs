@@ -77,13 +77,13 @@ impl LaneState {
     /// Returns the first `N` words of `G` groups of lanes.
     ///
     /// # Safety
-    /// `G * V::LANES` is at most [`MAX_LANES`].
+    /// `G * V::LANES` is at most [`MAX_LANES`], and the CPU has the features of `V`.
     #[inline(always)]
     pub(crate) unsafe fn read<V: Words, const N: usize, const G: usize>(&self) -> [[V; G]; N] {
         let mut words = [[V::splat(0); G]; N];
         for (word, row) in words.iter_mut().zip(&self.0) {
             for (n, group) in word.iter_mut().enumerate() {
-                // SAFETY: group n lies within the row, by the caller's promise.
+                // SAFETY: the contract: group n lies within the row of MAX_LANES words.
                 *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
             }
         }
@@ -93,12 +93,12 @@ impl LaneState {
     /// Writes the words of groups of lanes, the inverse of [`Self::read`].
     ///
     /// # Safety
-    /// `G * V::LANES` is at most [`MAX_LANES`].
+    /// `G * V::LANES` is at most [`MAX_LANES`], and the CPU has the features of `V`.
     #[inline(always)]
     pub(crate) unsafe fn write<V: Words, const N: usize, const G: usize>(&mut self, words: &[[V; G]; N]) {
         for (word, row) in words.iter().zip(&mut self.0) {
             for (n, group) in word.iter().enumerate() {
-                // SAFETY: as in `read`.
+                // SAFETY: the contract: group n lies within the row of MAX_LANES words.
                 unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
             }
         }
@@ -173,7 +173,8 @@ pub(crate) trait Rounds<const N: usize> {
     /// `LOADS`; otherwise they are there already.
     ///
     /// # Safety
-    /// If `LOADS`, `rows` has `G * V::LANES` pointers, with 64 readable bytes at each plus `offset`.
+    /// If `LOADS`, `rows` has `G * V::LANES` pointers, with 64 readable bytes at each plus `offset`, with any
+    /// alignment; otherwise `rows` is not read, and may be null. The CPU has the features of `V`.
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         state: &mut [[V; G]; N],
         x: &mut [[V; 16]; G],
@@ -192,7 +193,8 @@ pub(crate) trait Rounds<const N: usize> {
 /// leave the transposition to execution units that would be idle.
 ///
 /// # Safety
-/// The contract is that of [`Rounds::block`].
+/// `rows` has `G * V::LANES` pointers, with 32 readable bytes at each plus `offset` plus four times `first`,
+/// with any alignment. The CPU has the features of `V`.
 #[inline(always)]
 pub(crate) unsafe fn load_half<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
     x: &mut [[V; 16]; G],
@@ -201,7 +203,7 @@ pub(crate) unsafe fn load_half<R: Rounds<N>, V: Words, const N: usize, const G: 
     offset: usize,
 ) {
     for (n, x) in x.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract: LANES rows from n * LANES on, with 32 bytes there.
         let half = unsafe { V::load_half_rows(rows.add(n * V::LANES), offset + 4 * first) };
         for (x, word) in x[first..].iter_mut().zip(half) {
             *x = R::native(word);
@@ -221,7 +223,7 @@ unsafe fn compress<R: Rounds<N>, V: Words, const N: usize, const G: usize, const
     offset: usize,
 ) {
     let old = *state;
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract is that of `block`.
     unsafe { R::block::<V, G, LOADS>(state, x, rows, offset) };
     for (word, old) in state.iter_mut().zip(old) {
         for (word, old) in word.iter_mut().zip(old) {
@@ -244,13 +246,18 @@ pub(crate) fn one<R: Rounds<N>, const N: usize>(state: &mut [u32; 8], data: &[u8
 }
 
 /// See [`Absorb`].
+///
+/// # Safety
+/// The contract of [`Absorb`], for the first `G * V::LANES` lanes, at most [`MAX_LANES`]: `blocks` blocks of
+/// 64 bytes of each are readable along its row. The CPU has the features of `V`.
 #[inline(always)]
 pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
     state: &mut LaneState,
     rows: &mut Rows,
     blocks: usize,
 ) {
-    // SAFETY: rows and blocks are as the contract of Absorb says; no kernel has more than MAX_LANES lanes.
+    // SAFETY: the contract of Absorb: the rows are readable for so many blocks; no kernel has more than
+    // MAX_LANES lanes.
     unsafe {
         let mut s = state.read::<V, N, G>();
         // The array is outside the loop, because clearing it there would call memset for every block.
@@ -269,6 +276,11 @@ pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usi
 }
 
 /// See [`Outer`].
+///
+/// # Safety
+/// The contract of [`Outer`], for the first `G * V::LANES` lanes, at most [`MAX_LANES`]: 32 bytes at each of
+/// `states` are readable, and 32 at each of `outputs` are writable, with any alignment. The CPU has the
+/// features of `V`.
 #[inline(always)]
 pub(crate) unsafe fn outer<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
     digests: &LaneState,
@@ -277,7 +289,8 @@ pub(crate) unsafe fn outer<R: Rounds<N>, V: Words, const N: usize, const G: usiz
 ) {
     let mut s = [[V::splat(0); G]; N];
     let mut x = [[V::splat(0); 16]; G];
-    // SAFETY: the pointers are as the contract of Outer says; no kernel has more than MAX_LANES lanes.
+    // SAFETY: the contract of Outer: 32 bytes at both places of each lane; no kernel has more than MAX_LANES
+    // lanes.
     unsafe {
         for (word, groups) in digests.read::<V, N, G>().into_iter().enumerate() {
             for (n, group) in groups.into_iter().enumerate() {
@@ -313,14 +326,20 @@ macro_rules! lane_kernels {
 
             pub(crate) const WIDTH: Width = Width { lanes: $groups * <$vector>::LANES, absorb, outer };
 
+            /// # Safety
+            /// The contract of [`hash_lanes::Absorb`], for as many lanes as [`WIDTH`] has; the CPU has the
+            /// features named here.
             #[target_feature(enable = $features)]
             unsafe fn absorb(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
                 // An aligned variable makes the frame aligned, so that spilled vectors lie in one cache line each.
                 core::hint::black_box(&<$vector>::splat(0));
-                // SAFETY: the caller keeps Absorb's contract; this function has the vector's features.
+                // SAFETY: the contract of this function is that of Absorb, and it has the vector's features.
                 unsafe { hash_lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
             }
 
+            /// # Safety
+            /// The contract of [`hash_lanes::Outer`], for as many lanes as [`WIDTH`] has; the CPU has the
+            /// features named here.
             #[target_feature(enable = $features)]
             unsafe fn outer(
                 digests: &LaneState,
@@ -328,7 +347,7 @@ macro_rules! lane_kernels {
                 outputs: &[*mut u8; MAX_LANES],
             ) {
                 core::hint::black_box(&<$vector>::splat(0));
-                // SAFETY: the caller keeps Outer's contract; this function has the vector's features.
+                // SAFETY: the contract of this function is that of Outer, and it has the vector's features.
                 unsafe { hash_lanes::outer::<super::$rounds, $vector, _, $groups>(digests, states, outputs) }
             }
         }

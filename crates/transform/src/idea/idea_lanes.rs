@@ -109,18 +109,26 @@ impl<const L: usize> IdeaLanes<'_, L> {
     }
 
     /// See [`LaneKernel::crypt_chunks`]; `G * V::SHORTS` is `L`.
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU has the features of
+    /// `V`.
     #[inline(always)]
     unsafe fn go<V: Shorts, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract: G * SHORTS lanes.
         unsafe { self.place_keys::<V, G>() };
         let ones = core::hint::black_box(V::splat(u32::MAX));
         let subkeys = Subkeys::<V, L> { keys: self.keys.as_ptr().cast(), ones };
-        // SAFETY: as above.
+        // SAFETY: the contract of this function is that of the chains' function.
         unsafe { self.chains.crypt_chunks::<V, G>(rows, chunks, subkeys) };
     }
 
     /// Copies the subkeys of groups with a changed lane to the place where the rounds read them: by transposition,
     /// which has a fraction of the stores of a copy lane by lane.
+    ///
+    /// # Safety
+    /// `G * V::SHORTS` is `L`, and the CPU has the features of `V`. The pointers to subkeys are those that
+    /// `new` and `set` stored.
     #[inline(always)]
     unsafe fn place_keys<V: Shorts, const G: usize>(&mut self) {
         let changed = core::mem::take(&mut self.changed);
@@ -151,8 +159,10 @@ impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
         self.changed |= 1 << lane;
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the caller keeps the trait's contract.
+        // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
@@ -161,23 +171,27 @@ impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
     }
 }
 
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`], and `G * 16` is `L`; the CPU has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn run_avx2<const G: usize, const L: usize>(
     kernel: &mut IdeaLanes<'_, L>,
     rows: &mut Rows<L>,
     chunks: usize,
 ) {
-    // SAFETY: the caller keeps LaneKernel's contract.
+    // SAFETY: the contract of this function is that of `go`, and it has the features of Y.
     unsafe { kernel.go::<Y, G>(rows, chunks) }
 }
 
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`], and `G * 32` is `L`; the CPU has AVX-512 F and BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_avx512<const G: usize, const L: usize>(
     kernel: &mut IdeaLanes<'_, L>,
     rows: &mut Rows<L>,
     chunks: usize,
 ) {
-    // SAFETY: the caller keeps LaneKernel's contract.
+    // SAFETY: the contract of this function is that of `go`, and it has the features of Z.
     unsafe { kernel.go::<Z, G>(rows, chunks) }
 }
 

@@ -32,26 +32,27 @@ trait Words: Copy {
     fn rotl<const BITS: i32, const BACK: i32>(self) -> Self;
 
     /// # Safety
-    /// `LANES` words are readable.
+    /// `LANES` words at `from` are readable, and `from` is aligned for a word. The CPU has the vector's
+    /// features, as for all methods.
     unsafe fn load(from: *const u64) -> Self;
 
     /// # Safety
-    /// `LANES` words are writable.
+    /// `LANES` words at `to` are writable, and `to` is aligned for a word.
     unsafe fn store(self, to: *mut u64);
 
     /// Reads one little-endian word of each message.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with eight readable bytes at each plus `offset`.
+    /// `rows` has `LANES` pointers, with eight readable bytes at each plus `offset`, with any alignment.
     unsafe fn word(rows: *const *const u8, offset: usize) -> Self;
 
     /// Reads four words of each message.
     ///
     /// # Safety
-    /// The same, with 32 bytes.
+    /// `rows` has `LANES` pointers, with 32 readable bytes at each plus `offset`, with any alignment.
     #[inline(always)]
     unsafe fn four_words(rows: *const *const u8, offset: usize) -> [Self; 4] {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the 32 bytes of each row hold these four words.
         unsafe {
             [
                 Self::word(rows, offset),
@@ -81,19 +82,25 @@ impl Words for u64 {
     fn rotl<const BITS: i32, const BACK: i32>(self) -> Self {
         self.rotate_left(BITS as u32)
     }
+    /// # Safety
+    /// One word at `from` is readable and aligned.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one word, aligned.
         unsafe { from.read() }
     }
+    /// # Safety
+    /// One word at `to` is writable and aligned.
     #[inline(always)]
     unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one word, aligned.
         unsafe { to.write(self) }
     }
+    /// # Safety
+    /// `rows` is a pointer to one pointer, with eight readable bytes there plus `offset`.
     #[inline(always)]
     unsafe fn word(rows: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one row, with eight bytes at `offset`.
         Self::from_le_bytes(unsafe { (*rows).add(offset).cast::<[u8; 8]>().read() })
     }
 }
@@ -145,21 +152,29 @@ impl Words for Four {
         }
         op!(_mm256_or_si256(_mm256_slli_epi64::<BITS>(self.0), _mm256_srli_epi64::<BACK>(self.0)))
     }
+    /// # Safety
+    /// Four words at `from` are readable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm256_loadu_si256(from.cast()))
     }
+    /// # Safety
+    /// Four words at `to` are writable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: four words; the module's contract for the features.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
+    /// # Safety
+    /// `rows` has four pointers, with eight readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn word(rows: *const *const u8, offset: usize) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: four rows, with eight bytes at `offset`.
         let word = |lane| unsafe { (*rows.add(lane)).add(offset).cast::<i64>().read_unaligned() };
         op!(_mm256_setr_epi64x(word(0), word(1), word(2), word(3)))
     }
+    /// # Safety
+    /// `rows` has four pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn four_words(rows: *const *const u8, offset: usize) -> [Self; 4] {
         let row = |lane| -> Self { op!(_mm256_loadu_si256((*rows.add(lane)).add(offset).cast())) };
@@ -216,7 +231,8 @@ fn round<V: Words>(a: &[V; 25], constant: u64) -> [V; 25] {
 /// See [`Absorb`].
 ///
 /// # Safety
-/// Its contract.
+/// The contract of [`Absorb`]: `8 * words * blocks` bytes at each of `rows` are readable, with any alignment,
+/// and the CPU has the features of `V`.
 #[inline(always)]
 unsafe fn absorb<V: Words, const L: usize>(
     states: &mut States<L>,
@@ -234,14 +250,14 @@ unsafe fn absorb<V: Words, const L: usize>(
     for _ in 0..blocks {
         let (fours, ones) = a[..words].split_at_mut(words & !3);
         for (n, four) in fours.chunks_exact_mut(4).enumerate() {
-            // SAFETY: four words of a block that is readable, by the caller's promise.
+            // SAFETY: the contract: four words of a block that is readable.
             let added = unsafe { V::four_words(rows.as_ptr(), offset + 32 * n) };
             for (a, added) in four.iter_mut().zip(added) {
                 *a = a.xor(added);
             }
         }
         for (n, a) in ones.iter_mut().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: the contract: a word of a block that is readable.
             *a = a.xor(unsafe { V::word(rows.as_ptr(), offset + 8 * ((words & !3) + n)) });
         }
         offset += 8 * words;
@@ -250,7 +266,7 @@ unsafe fn absorb<V: Words, const L: usize>(
         }
     }
     for (a, row) in a.into_iter().zip(&mut states.0) {
-        // SAFETY: as at the load.
+        // SAFETY: a row of L words.
         unsafe { a.store(row.as_mut_ptr()) };
     }
 }
@@ -258,21 +274,21 @@ unsafe fn absorb<V: Words, const L: usize>(
 /// Absorbs blocks of one message, without vectors.
 ///
 /// # Safety
-/// See [`Absorb`].
+/// The contract of [`Absorb`] without features: `8 * words * blocks` bytes at the row are readable.
 pub(crate) unsafe fn plain(states: &mut States<1>, rows: &[*const u8; 1], words: usize, blocks: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: so many blocks are readable; plain words need no features.
     unsafe { absorb::<u64, 1>(states, rows, words, blocks) }
 }
 
 /// Absorbs blocks of four messages by AVX2.
 ///
 /// # Safety
-/// See [`Absorb`].
+/// The contract of [`Absorb`]: `8 * words * blocks` bytes at each row are readable, and the CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn avx2(states: &mut States<4>, rows: &[*const u8; 4], words: usize, blocks: usize) {
     // An aligned variable makes the frame aligned, so that words that wait in memory lie in one cache line each.
     core::hint::black_box(&Four::splat(0));
-    // SAFETY: the caller's promise; this function has the vector's features.
+    // SAFETY: the contract: so many blocks are readable at each row; this function has the vector's features.
     unsafe { absorb::<Four, 4>(states, rows, words, blocks) }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Md5;
 impl Rounds<4> for Md5 {
     const HASH: &'static Hash = &super::HASH;
 
+    /// # Safety
+    /// The contract of [`Rounds::block`].
     #[inline(always)]
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         s: &mut [[V; G]; 4],
@@ -47,7 +49,7 @@ impl Rounds<4> for Md5 {
                 const C: usize = (A + 2) % 4;
                 const D: usize = (A + 3) % 4;
                 if LOADS && (STEP == 0 || STEP == 8) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the contract: LOADS, so that the rows have 64 bytes, of which this is a half.
                     unsafe { load_half::<Self, V, 4, G>(x, STEP, rows, offset) };
                 }
                 for n in 0..G {

@@ -22,7 +22,7 @@ pub(crate) struct Key(NonNull<EVP_PKEY>);
 
 // SAFETY: operations only read the object, and its count of references is atomic.
 unsafe impl Send for Key {}
-// SAFETY: as above.
+// SAFETY: operations through shared references only read the object.
 unsafe impl Sync for Key {}
 
 impl Drop for Key {

@@ -45,7 +45,7 @@ pub(crate) fn vector(words: [u64; LANES]) -> V {
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn words(vector: V) -> [u64; LANES] {
-    // SAFETY: as in `vector`.
+    // SAFETY: both are 64 bytes, and all patterns are values of both.
     unsafe { core::mem::transmute::<V, [u64; LANES]>(vector) }
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Natural(NonNull<BIGNUM>);
 
 // SAFETY: a BIGNUM has no ties to a thread, and is changed through `&mut` only.
 unsafe impl Send for Natural {}
-// SAFETY: as above: shared references read.
+// SAFETY: a BIGNUM is only read through shared references.
 unsafe impl Sync for Natural {}
 
 impl Drop for Natural {
@@ -96,7 +96,7 @@ pub(crate) struct Modulus {
 
 // SAFETY: the constants are read only after their construction.
 unsafe impl Send for Modulus {}
-// SAFETY: as above.
+// SAFETY: the constants are only read through shared references.
 unsafe impl Sync for Modulus {}
 
 impl Drop for Modulus {

@@ -52,11 +52,12 @@ impl Steps {
     /// Absorbs a block of the chain's row.
     ///
     /// # Safety
-    /// The block is readable, and the CPU has BMI2.
+    /// The block number `BLOCK` of the chain's row, 16 bytes, is readable, and the CPU has BMI2.
     #[inline(always)]
     unsafe fn step<const CHAIN: usize, const BLOCK: usize>(&mut self, beside: &Beside) {
         let [h0, h1, h2] = &mut self.sums[CHAIN];
-        // SAFETY: reads what the caller vouches for, and the factors.
+        // SAFETY: the contract: the block is readable; the factors are those of `beside`, which is borrowed;
+        // BMI2.
         unsafe {
             core::arch::asm!(
                 "add {h0}, [{row} + {block}]",
@@ -98,13 +99,13 @@ impl Steps {
     /// Absorbs the blocks that are due in one of the eighths of the time for a row of each chain.
     ///
     /// # Safety
-    /// The rows are readable, and the CPU has BMI2.
+    /// `row_blocks` blocks of 16 bytes of each chain's row are readable, at most eight, and the CPU has BMI2.
     #[inline(always)]
     pub(crate) unsafe fn eighth<const N: usize>(&mut self, beside: &Beside, row_blocks: usize) {
         macro_rules! blocks {
             ($($block:literal)*) => {
                 $(
-                    // SAFETY: the caller's contract.
+                    // SAFETY: the contract: this block is one of `row_blocks` of the chain's row.
                     unsafe {
                         if $block < row_blocks && N == 2 * $block * 8 / (2 * row_blocks) {
                             self.step::<0, $block>(beside);
@@ -204,14 +205,16 @@ impl Beside {
     /// Absorbs the rows that are left. Returns the states of the texts.
     ///
     /// # Safety
-    /// The texts are readable, and the CPU has BMI2.
+    /// The data of the texts that were pushed since the last call are readable, and were pushed with this
+    /// `row_blocks`, at most eight. The CPU has BMI2.
     #[inline(always)]
     pub(crate) unsafe fn finish(&mut self, row_blocks: usize) -> impl Iterator<Item = &mut State> {
         let mut steps = self.steps;
         while self.is_busy() {
             macro_rules! eighths {
                 ($($n:literal)*) => { $(
-                    // SAFETY: the caller's contract.
+                    // SAFETY: the contract: the present rows are those of texts that are readable, or
+                    // NOTHING; BMI2.
                     unsafe { steps.eighth::<$n>(self, row_blocks) };
                 )* };
             }

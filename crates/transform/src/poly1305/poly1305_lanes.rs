@@ -226,7 +226,7 @@ pub(super) fn limbs(low: Z, high: Z) -> Number {
 /// `tops` are the bits above the blocks.
 ///
 /// # Safety
-/// The rows are readable at `offset`.
+/// 64 bytes at each of `rows` plus `offset` are readable, with any alignment. The CPU has AVX-512 F and IFMA.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 unsafe fn absorb(
@@ -238,7 +238,7 @@ unsafe fn absorb(
 ) -> Number {
     let mut words = [Z(_mm512_setzero_si512()); LANES];
     for (word, row) in words.iter_mut().zip(rows) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: a row of 64 bytes there.
         *word = Z(unsafe { _mm512_loadu_si512(row.wrapping_add(offset).cast()) });
     }
     let words = Z::transpose_8x8(words);
@@ -260,7 +260,7 @@ unsafe fn absorb(
 /// Absorbs the next `count` rows of every lane.
 ///
 /// # Safety
-/// They are readable.
+/// `64 * count` bytes at each of `rows` are readable, with any alignment. The CPU has AVX-512 F and IFMA.
 #[target_feature(enable = "avx512f,avx512ifma")]
 unsafe fn absorb_rows(
     mut h: Number,
@@ -272,7 +272,7 @@ unsafe fn absorb_rows(
     for offset in (0..ROW * count).step_by(ROW) {
         // With all of them in registers, none would be left for the computation, so each is read where it is used.
         let powers = core::hint::black_box(powers);
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the row at `offset` is one of `count`.
         h = unsafe { absorb(h, powers, rows, offset, tops) };
     }
     h

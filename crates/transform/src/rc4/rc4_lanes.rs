@@ -100,6 +100,9 @@ impl Rc4Lanes<'_> {
 }
 
 /// See [`LaneKernel::crypt_chunks`]; `TOGETHER` says that all lanes start in row 0.
+///
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX2. `kernel.i` is a multiple of 16.
 #[target_feature(enable = "avx2")]
 #[allow(unused_assignments)] // The rest of a row after its last lanes is not used.
 unsafe fn crypt_lanes<const TOGETHER: bool>(
@@ -175,7 +178,7 @@ unsafe fn crypt_lanes<const TOGETHER: bool>(
             bytes!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
             i = (i + STEP) & 255;
             for (n, stream) in stream.into_iter().enumerate() {
-                // SAFETY: sixteen bytes of the lane's chunk.
+                // SAFETY: the trait's contract: sixteen bytes of the lane's chunk at both places.
                 unsafe {
                     let data = _mm_loadu_si128(rows.source[n].add(at).cast());
                     _mm_storeu_si128(rows.destination[n].add(at).cast(), _mm_xor_si128(data, stream));
@@ -195,9 +198,12 @@ impl<'k> LaneKernel<'k, LANES> for Rc4Lanes<'k> {
         }
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         self.begin();
-        // SAFETY: `new` was given the token, which proves AVX2; the caller keeps the trait's contract.
+        // SAFETY: `new` was given the token, which proves AVX2; for the rows, the trait's contract; `i` is a
+        // multiple of CHUNK.
         unsafe {
             if self.start == [0; LANES] {
                 crypt_lanes::<true>(self, rows, chunks);

@@ -138,13 +138,16 @@ pub(crate) fn seal_cbc<'k>(
     order: &[u16],
     hand_over: &HandOver<'_>,
 ) {
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F and BW.
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn crypt_chunks(
         kernel: &mut WordLanes<'_, Rc5, MOST_LANES>,
         rows: &mut Rows<MOST_LANES>,
         chunks: usize,
     ) {
-        // SAFETY: the caller keeps LaneKernel's contract.
+        // SAFETY: the contract of this function is that of `seal_cbc`, and it has the features of Z; eight
+        // times sixteen lanes.
         unsafe { kernel.seal_cbc::<Z, 8>(rows, chunks) }
     }
     let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, crypt_chunks);

@@ -27,7 +27,7 @@ pub(crate) struct Key(NonNull<RSA>);
 // SAFETY: AWS-LC's RSA objects lock their mutable parts, and their documentation allows concurrent
 // operations.
 unsafe impl Send for Key {}
-// SAFETY: as above.
+// SAFETY: operations of several threads on one object lock its mutable parts.
 unsafe impl Sync for Key {}
 
 impl Drop for Key {
@@ -155,7 +155,7 @@ type Raw = unsafe extern "C" fn(
 /// Copies a number.
 ///
 /// # Safety
-/// `number` is null or valid.
+/// `number` is null, or a number of AWS-LC that nobody writes or frees during the call.
 unsafe fn bytes(number: *const BIGNUM) -> Zeroizing<Vec<u8>> {
     if number.is_null() {
         return Zeroizing::default();

@@ -55,23 +55,24 @@ impl Drop for SealGather<'_> {
 /// Returns each lane's word of T.
 ///
 /// # Safety
-/// `base` has starts of tables, `offset` multiples of four below 2048.
+/// `tables` is readable for `2048 * L` bytes. Each element of `base` is a multiple of 2048 below that, and
+/// each of `offset` is a multiple of four below 2048. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn look<V: Gather>(tables: *const u32, base: V, offset: V) -> V {
-    // SAFETY: within the tables, as the caller promises.
+    // SAFETY: the contract: the sum lies within the tables, as does the word there.
     unsafe { V::gather(tables, base.add(offset)) }
 }
 
 /// Runs four steps of the start of a page.
 ///
 /// # Safety
-/// The contract is that of [`look`].
+/// `tables` and `base` are as the contract of [`look`] says. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn warm<V: Gather, const G: usize>(tables: *const u32, base: &[V; G], x: &mut [[V; G]; 4]) {
     for i in 0..4 {
         for n in 0..G {
             let offset = x[i][n].and(V::splat(0x7fc));
-            // SAFETY: see `look`.
+            // SAFETY: the contract for tables and base; the mask makes multiples of four below 2048.
             x[(i + 1) % 4][n] = x[(i + 1) % 4][n].add(unsafe { look(tables, base[n], offset) });
             x[i][n] = x[i][n].rotl::<23>();
         }
@@ -105,6 +106,9 @@ impl<'k> SealGather<'k> {
     }
 
     /// Starts pages of the lanes that are at the beginning of one.
+    ///
+    /// # Safety
+    /// `G * V::LANES` is `L`, and the CPU has the features of `V`.
     #[inline(always)]
     unsafe fn start<V: Gather, const G: usize>(&mut self) {
         let fresh = |kernel: &Self, lane: usize| kernel.chunk[lane].is_multiple_of(PAGE_CHUNKS);
@@ -129,7 +133,7 @@ impl<'k> SealGather<'k> {
                 row[lane] = self.index[lane].rotate_right(8 * i as u32) ^ r[i];
             }
         }
-        // SAFETY: rows of L = G * LANES words; see `look`.
+        // SAFETY: rows of L = G * LANES words; `offsets` are starts of tables, of which there are L.
         unsafe {
             let load = |row: &[u32; L], n: usize| V::load(row.as_ptr().add(n * V::LANES));
             let base: [V; G] = core::array::from_fn(|n| load(&self.offsets, n));
@@ -155,11 +159,16 @@ impl<'k> SealGather<'k> {
     }
 
     /// See [`LaneKernel::crypt_chunks`]; `G * V::LANES` is `L`.
+    ///
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// `V`.
     #[inline(always)]
     unsafe fn go<V: Gather, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::LANES, L);
         for _ in 0..chunks {
-            // SAFETY: the caller keeps LaneKernel's contract, which all of the following needs.
+            // SAFETY: the contract: L lanes and the features for all three, and a chunk at each row for the
+            // last.
             unsafe {
                 self.start::<V, G>();
                 let x = self.stream::<V, G>();
@@ -173,6 +182,9 @@ impl<'k> SealGather<'k> {
     }
 
     /// Returns the next chunk of every stream, before S is mixed in.
+    ///
+    /// # Safety
+    /// `G * V::LANES` is `L`, and the CPU has the features of `V`.
     #[inline(always)]
     unsafe fn stream<V: Gather, const G: usize>(&mut self) -> [[V; 16]; G] {
         // SAFETY: rows of L = G * LANES words.
@@ -184,7 +196,7 @@ impl<'k> SealGather<'k> {
         let mask = V::splat(0x7fc);
         let (mut p, mut q) = ([mask; G], [mask; G]);
         let mut x = [[mask; 16]; G];
-        // SAFETY: see `look`.
+        // SAFETY: `base` has starts of tables, of which there are L; `offset` was masked with 0x7fc.
         let t = |n: usize, offset: V| unsafe { look(tables, base[n], offset) };
         macro_rules! each {
             ($n:ident, $($body:tt)*) => { for $n in 0..G { $($body)* } };
@@ -212,7 +224,7 @@ impl<'k> SealGather<'k> {
         }
         for (row, groups) in self.words.iter_mut().zip([a, b, c, d]) {
             for (n, group) in groups.into_iter().enumerate() {
-                // SAFETY: as at the load.
+                // SAFETY: rows of L = G * LANES words.
                 unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
             }
         }
@@ -220,6 +232,10 @@ impl<'k> SealGather<'k> {
     }
 
     /// Mixes S into streams and XORs them into the data.
+    ///
+    /// # Safety
+    /// `G * V::LANES` is `L`. 64 bytes at each of the rows' sources are readable, and 64 at each of their
+    /// destinations are writable, with any alignment, equal or disjoint. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn xor<V: Gather, const G: usize>(&self, x: [[V; 16]; G], rows: &Rows<L>) {
         const ODD: [u32; 16] = {
@@ -237,7 +253,8 @@ impl<'k> SealGather<'k> {
             for (to, mixed) in to.iter_mut().zip(&mut mixed) {
                 *to = mixed.as_mut_ptr();
             }
-            // SAFETY: LANES rows of a chunk; then LANES words at a time within S, a chunk of stream and a row.
+            // SAFETY: 16 rows of 64 bytes; then LANES words at a time within S, the stream, and by the
+            // contract the lane's chunk.
             unsafe {
                 V::store_rows(x, to.as_ptr(), 0);
                 let odd = V::load(ODD.as_ptr());
@@ -279,8 +296,10 @@ impl<'k> LaneKernel<'k, L> for SealGather<'k> {
         self.offsets[lane] = 2048 * table as u32;
     }
 
+    /// # Safety
+    /// The contract of [`LaneKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the caller keeps the trait's contract.
+        // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
@@ -289,15 +308,21 @@ impl<'k> LaneKernel<'k, L> for SealGather<'k> {
     }
 }
 
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn run_avx2(kernel: &mut SealGather<'_>, rows: &mut Rows<L>, chunks: usize) {
-    // SAFETY: the caller keeps LaneKernel's contract.
+    // SAFETY: the contract of this function is that of `go`, and it has the features of Y; four times eight
+    // lanes.
     unsafe { kernel.go::<Y, 4>(rows, chunks) }
 }
 
+/// # Safety
+/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F and BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_avx512(kernel: &mut SealGather<'_>, rows: &mut Rows<L>, chunks: usize) {
-    // SAFETY: the caller keeps LaneKernel's contract.
+    // SAFETY: the contract of this function is that of `go`, and it has the features of Z; two times sixteen
+    // lanes.
     unsafe { kernel.go::<Z, 2>(rows, chunks) }
 }
 

@@ -43,7 +43,7 @@ fn blocks_ni(state: &mut [u32; 8], data: &[u8]) {
         e = _mm_sha1nexte_epu32(e, e_start);
         abcd = _mm_add_epi32(abcd, abcd_start);
     }
-    // SAFETY: as at the load.
+    // SAFETY: the state's first four words, any alignment.
     unsafe { _mm_storeu_si128(state.as_mut_ptr().cast(), _mm_shuffle_epi32::<0x1b>(abcd)) };
     state[4] = _mm_extract_epi32::<3>(e) as u32;
 }

@@ -26,6 +26,8 @@ pub(crate) struct Sha1;
 impl Rounds<5> for Sha1 {
     const HASH: &'static Hash = &super::HASH;
 
+    /// # Safety
+    /// The contract of [`Rounds::block`].
     #[inline(always)]
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         s: &mut [[V; G]; 5],
@@ -45,7 +47,7 @@ impl Rounds<5> for Sha1 {
                 // Words are computed well before their step, which then waits only for the step before it.
                 const SOON: usize = T + 7;
                 if LOADS && (T == 0 || T == 8) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the contract: LOADS, so that the rows have 64 bytes, of which this is a half.
                     unsafe { load_half::<Self, V, 5, G>(w, T, rows, offset) };
                 }
                 for n in 0..G {

@@ -44,7 +44,7 @@ fn store(state: State, words: &mut [u32; 8]) {
     let feba = _mm_shuffle_epi32::<0x1b>(state.abef);
     let dchg = _mm_shuffle_epi32::<0xb1>(state.cdgh);
     let words = words.as_mut_ptr().cast::<__m128i>();
-    // SAFETY: as at the load.
+    // SAFETY: the state's two halves, any alignment.
     unsafe {
         _mm_storeu_si128(words, _mm_blend_epi16::<0xf0>(feba, dchg));
         _mm_storeu_si128(words.add(1), _mm_alignr_epi8::<8>(dchg, feba));
@@ -83,12 +83,12 @@ macro_rules! compress {
 /// Returns the words of a block.
 ///
 /// # Safety
-/// 64 bytes are readable there.
+/// 64 bytes at `block` are readable, with any alignment. The CPU has the SHA extensions, SSE4.1 and SSSE3.
 #[inline]
 #[target_feature(enable = "sha,sse4.1,ssse3")]
 unsafe fn words(block: *const u8) -> [__m128i; 4] {
     let swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    // SAFETY: sixteen bytes of the block, by the caller's promise, any alignment.
+    // SAFETY: the contract: sixteen bytes of the 64, any alignment.
     let quarter = |at: usize| _mm_shuffle_epi8(unsafe { _mm_loadu_si128(block.add(at).cast()) }, swap);
     [quarter(0), quarter(16), quarter(32), quarter(48)]
 }
@@ -96,12 +96,13 @@ unsafe fn words(block: *const u8) -> [__m128i; 4] {
 /// Absorbs that many blocks of a message.
 ///
 /// # Safety
-/// The CPU has the features, and so many blocks are readable.
+/// `64 * blocks` bytes at `row` are readable, with any alignment. The CPU has the SHA extensions, SSE4.1 and
+/// SSSE3.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
 unsafe fn absorb_one(state: &mut [u32; 8], row: *const u8, blocks: usize) {
     let mut s = load(state);
     for block in 0..blocks {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract: block number `block` of the readable ones.
         let mut w = unsafe { words(row.add(64 * block)) };
         compress!(s w);
     }
@@ -111,12 +112,13 @@ unsafe fn absorb_one(state: &mut [u32; 8], row: *const u8, blocks: usize) {
 /// Absorbs that many blocks of two messages.
 ///
 /// # Safety
-/// The CPU has the features, and so many blocks are readable at each pointer.
+/// `64 * blocks` bytes at each of `rows` are readable, with any alignment. The CPU has the SHA extensions,
+/// SSE4.1 and SSSE3.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
 unsafe fn absorb_two(states: &mut [[u32; 8]; 2], rows: [*const u8; 2], blocks: usize) {
     let [mut s, mut t] = [load(&states[0]), load(&states[1])];
     for block in 0..blocks {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract: block number `block` of the readable ones of each row.
         let (mut w, mut x) = unsafe { (words(rows[0].add(64 * block)), words(rows[1].add(64 * block))) };
         compress!(s w, t x);
     }
@@ -125,12 +127,17 @@ unsafe fn absorb_two(states: &mut [[u32; 8]; 2], rows: [*const u8; 2], blocks: u
 }
 
 /// See [`crate::hash::hash_lanes::Absorb`].
+///
+/// # Safety
+/// The contract of [`crate::hash::hash_lanes::Absorb`], for two lanes; the CPU has the SHA extensions, SSE4.1
+/// and SSSE3.
 unsafe fn absorb_pair(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
     let mut states = [state.lane(0), state.lane(1)];
     let mut left = blocks;
     while left > 0 {
         let straight = rows.straight(0..2, left);
-        // SAFETY: the caller keeps Absorb's contract: so many blocks of each lane are in one piece.
+        // SAFETY: the contract of Absorb: the rows are readable, and so many blocks of each lane are in one
+        // piece; the features.
         unsafe { absorb_two(&mut states, [rows.next[0], rows.next[1]], straight) };
         rows.advance(0..2, straight);
         left -= straight;
@@ -140,6 +147,11 @@ unsafe fn absorb_pair(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
 }
 
 /// See [`crate::hash::hash_lanes::Outer`].
+///
+/// # Safety
+/// The contract of [`crate::hash::hash_lanes::Outer`], for two lanes: 32 bytes at each of the first two
+/// `states` are readable, and 32 at each of the first two `outputs` are writable. The CPU has the SHA
+/// extensions, SSE4.1 and SSSE3.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
 unsafe fn outer_pair(digests: &LaneState, states: &[*const u8; MAX_LANES], outputs: &[*mut u8; MAX_LANES]) {
     let swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -153,7 +165,7 @@ unsafe fn outer_pair(digests: &LaneState, states: &[*const u8; MAX_LANES], outpu
             _mm_setr_epi32(0, 0, 0, 8 * (64 + 32)),
         ]
     };
-    // SAFETY: eight words of a state are readable, by the caller's promise.
+    // SAFETY: the contract: 32 bytes at the state are readable; any alignment.
     let state = |lane: usize| load(&unsafe { states[lane].cast::<[u32; 8]>().read_unaligned() });
     let (mut w, mut x, mut s, mut t) = (words(0), words(1), state(0), state(1));
     compress!(s w, t x);
@@ -161,7 +173,8 @@ unsafe fn outer_pair(digests: &LaneState, states: &[*const u8; MAX_LANES], outpu
         let mut made = [0; 8];
         store(state, &mut made);
         for (i, half) in made.as_chunks::<4>().0.iter().enumerate() {
-            // SAFETY: four words of the state; 32 bytes are writable there, by the caller's promise.
+            // SAFETY: four words of the state; the contract: 32 bytes at the output are writable, of which
+            // this is a half.
             unsafe {
                 let half = _mm_shuffle_epi8(_mm_loadu_si128(half.as_ptr().cast()), swap);
                 _mm_storeu_si128(output.add(16 * i).cast(), half);

@@ -18,6 +18,8 @@ pub(crate) struct Sha256;
 impl Rounds<8> for Sha256 {
     const HASH: &'static Hash = &super::HASH;
 
+    /// # Safety
+    /// The contract of [`Rounds::block`].
     #[inline(always)]
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         s: &mut [[V; G]; 8],
@@ -42,7 +44,7 @@ impl Rounds<8> for Sha256 {
                 const G_: usize = (A + 6) % 8;
                 const H: usize = (A + 7) % 8;
                 if LOADS && $first && T % 8 == 0 {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the contract: LOADS, so that the rows have 64 bytes, of which this is a half.
                     unsafe { load_half::<Self, V, 8, G>(w, T, rows, offset) };
                 }
                 for n in 0..G {

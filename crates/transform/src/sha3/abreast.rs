@@ -117,8 +117,8 @@ impl<const L: usize> Lanes<'_, '_, L> {
                     self.rows[lane] = along;
                 }
             }
-            // SAFETY: the caller's promise; a busy lane has at least so many blocks at its row, in its job's input or in its
-            // scratch, and idle ones share the row of one that has exactly as many.
+            // SAFETY: the contract for the features; a busy lane has at least so many blocks at its row, in
+            // its job's input or in its scratch, and idle ones share the row of one that has exactly as many.
             unsafe { kernel(&mut self.states, &self.rows, words, shortest) };
             for (row, left) in self.rows.iter_mut().zip(&mut self.blocks_left) {
                 *row = row.wrapping_add(8 * words * shortest);
@@ -133,7 +133,8 @@ impl<const L: usize> Lanes<'_, '_, L> {
             while self.stage[lane] != Stage::Idle {
                 let mut state = States(self.states.0.map(|row| [row[lane]]));
                 let (rows, words) = ([self.rows[lane]], self.function.sponge.words());
-                // SAFETY: plain words need no features; so many blocks are left at the row, as in `digest_all`.
+                // SAFETY: plain words need no features; so many blocks are left at the row, in the job's
+                // input or in the scratch.
                 unsafe { abreast::plain(&mut state, &rows, words, self.blocks_left[lane]) };
                 for (row, [word]) in self.states.0.iter_mut().zip(state.0) {
                     row[lane] = word;
@@ -169,7 +170,7 @@ unsafe fn all<const L: usize>(
         job_of: [0; L],
         scratch: [[0; BLOCK_MAX]; L],
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: the CPU has the kernel's features.
     unsafe { lanes.digest_all(kernel, few) };
     wipe(&mut lanes.states.0, [0; L]);
     wipe(&mut lanes.scratch, [0; BLOCK_MAX]);
@@ -196,6 +197,6 @@ pub(super) fn run(
 
 /// Digests one message without vectors.
 pub(super) fn alone(function: &Function, job: &mut DigestJob<'_>) {
-    // SAFETY: as above.
+    // SAFETY: plain words need no features.
     unsafe { all(function, abreast::plain, 0, core::slice::from_mut(job), &[0]) }
 }

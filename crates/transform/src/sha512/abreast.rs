@@ -134,8 +134,8 @@ impl<const L: usize> Lanes<'_, '_, L> {
                     self.rows[lane] = along;
                 }
             }
-            // SAFETY: the caller's promise; a busy lane has at least so many blocks at its row, in its job's input or in
-            // its scratch, and idle ones share the row of one that has exactly as many.
+            // SAFETY: the contract for the features; a busy lane has at least so many blocks at its row, in
+            // its job's input or in its scratch, and idle ones share the row of one that has exactly as many.
             unsafe { kernel(&mut self.states, &self.rows, shortest) };
             for (row, left) in self.rows.iter_mut().zip(&mut self.blocks_left) {
                 *row = row.wrapping_add(BLOCK * shortest);
@@ -149,7 +149,8 @@ impl<const L: usize> Lanes<'_, '_, L> {
         for lane in 0..L {
             while self.stage[lane] != Stage::Idle {
                 let mut state = States(self.state(lane).map(|word| [word]));
-                // SAFETY: plain words need no features; so many blocks are left at the row, as in `digest_all`.
+                // SAFETY: plain words need no features; so many blocks are left at the row, in the job's
+                // input or in the scratch.
                 unsafe { rounds::plain(&mut state, &[self.rows[lane]], self.blocks_left[lane]) };
                 self.set_state(lane, &state.0.map(|[word]| word));
                 self.blocks_left[lane] = 0;
@@ -183,7 +184,7 @@ unsafe fn all<const L: usize>(
         job_of: [0; L],
         scratch: [[0; 2 * BLOCK]; L],
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: the CPU has the kernel's features.
     unsafe { lanes.digest_all(kernel, few) };
     wipe(&mut lanes.states.0, [0; L]);
     wipe(&mut lanes.scratch, [0; 2 * BLOCK]);

@@ -29,19 +29,20 @@ pub(crate) trait Longs: Copy {
     /// Reads a word of each.
     ///
     /// # Safety
-    /// `LANES` words are readable.
+    /// `LANES` words at `from` are readable, and `from` is aligned for a word. The CPU has the vector's
+    /// features, as for all methods.
     unsafe fn load(from: *const u64) -> Self;
 
     /// Writes a word of each.
     ///
     /// # Safety
-    /// `LANES` words are writable.
+    /// `LANES` words at `to` are writable, and `to` is aligned for a word.
     unsafe fn store(self, to: *mut u64);
 
     /// Reads eight big-endian words of each message.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 64 readable bytes at each plus `offset`.
+    /// `rows` has `LANES` pointers, with 64 readable bytes at each plus `offset`, with any alignment.
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8];
 }
 
@@ -75,19 +76,25 @@ impl Longs for u64 {
     fn shr<const BITS: u32>(self) -> Self {
         self >> BITS
     }
+    /// # Safety
+    /// One word at `from` is readable and aligned.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one word, aligned.
         unsafe { from.read() }
     }
+    /// # Safety
+    /// One word at `to` is writable and aligned.
     #[inline(always)]
     unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one word, aligned.
         unsafe { to.write(self) }
     }
+    /// # Safety
+    /// `rows` is a pointer to one pointer, with 64 readable bytes there plus `offset`.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: one row, with 64 bytes at `offset`; bytes need no alignment.
         let bytes = unsafe { (*rows).add(offset).cast::<[[u8; 8]; 8]>().read() };
         bytes.map(Self::from_be_bytes)
     }
@@ -162,15 +169,21 @@ impl Longs for Four {
     fn shr<const BITS: u32>(self) -> Self {
         op!(_mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)))
     }
+    /// # Safety
+    /// Four words at `from` are readable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm256_loadu_si256(from.cast()))
     }
+    /// # Safety
+    /// Four words at `to` are writable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: four words; the module's contract for the features.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
+    /// # Safety
+    /// `rows` has four pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
         let half = |offset: usize| {
@@ -218,15 +231,21 @@ impl Longs for Eight {
     fn shr<const BITS: u32>(self) -> Self {
         op!(_mm512_srlv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS))))
     }
+    /// # Safety
+    /// Eight words at `from` are readable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm512_loadu_si512(from.cast()))
     }
+    /// # Safety
+    /// Eight words at `to` are writable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: eight words; the module's contract for the features.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
+    /// # Safety
+    /// `rows` has eight pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX-512 F and BW.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
         let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|lane| {

@@ -23,7 +23,8 @@ pub(crate) type Absorb<const L: usize> = unsafe fn(&mut States<L>, &Rows<L>, usi
 /// Absorbs one block of `G` groups of lanes.
 ///
 /// # Safety
-/// The contract is that of [`Absorb`], with `G * V::LANES` rows, for the block at `offset`.
+/// `rows` has `G * V::LANES` pointers, with 128 readable bytes at each plus `offset`, with any alignment. The
+/// CPU has the features of `V`.
 #[inline(always)]
 unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const *const u8, offset: usize) {
     let mut w = [[V::splat(0); 16]; G];
@@ -43,7 +44,8 @@ unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const 
             for n in 0..G {
                 let w = &mut w[n];
                 if T == 0 || T == 8 {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the contract: LANES rows from n * LANES on, with a block there, of which this
+                    // is a half.
                     let words = unsafe { V::load_rows(rows.add(n * V::LANES), offset + 8 * T) };
                     w[T % 16..].iter_mut().zip(words).for_each(|(w, word)| *w = word);
                 }
@@ -77,7 +79,8 @@ unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const 
 /// See [`Absorb`]; `G * V::LANES` is `L`.
 ///
 /// # Safety
-/// The contract is that of [`Absorb`].
+/// The contract of [`Absorb`]: `128 * count` bytes at each row are readable, with any alignment, and the CPU
+/// has the features of `V`.
 #[inline(always)]
 unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
     states: &mut States<L>,
@@ -93,12 +96,12 @@ unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
         }
     }
     for number in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract: block `number` of `count` at each row.
         unsafe { block::<V, G>(&mut state, rows.as_ptr(), number * BLOCK) };
     }
     for (groups, row) in state.iter().zip(&mut states.0) {
         for (n, group) in groups.iter().enumerate() {
-            // SAFETY: as above.
+            // SAFETY: group n of a row of L words.
             unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
         }
     }
@@ -107,9 +110,9 @@ unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
 /// Absorbs blocks of one message, without vectors.
 ///
 /// # Safety
-/// See [`Absorb`].
+/// The contract of [`Absorb`] without features: `128 * count` bytes at the row are readable.
 pub(crate) unsafe fn plain(states: &mut States<1>, rows: &Rows<1>, count: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: so many blocks are readable; plain words need no features.
     unsafe { blocks::<u64, 1, 1>(states, rows, count) }
 }
 
@@ -124,7 +127,7 @@ pub(crate) fn one(state: &mut [u64; 8], data: &[u8]) {
 /// Runs eight lanes of AVX-512, or two times eight.
 ///
 /// # Safety
-/// See [`Absorb`].
+/// The contract of [`Absorb`]: `128 * count` bytes at each row are readable. The CPU has AVX-512 F and BW.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
@@ -132,17 +135,17 @@ pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
     rows: &Rows<L>,
     count: usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: so many blocks are readable at each row; this function has the vector's features.
     unsafe { blocks::<super::longs::Eight, G, L>(states, rows, count) }
 }
 
 /// Absorbs blocks in four lanes of AVX2.
 ///
 /// # Safety
-/// See [`Absorb`].
+/// The contract of [`Absorb`]: `128 * count` bytes at each row are readable. The CPU has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn avx2(states: &mut States<4>, rows: &Rows<4>, count: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract: so many blocks are readable at each row; this function has the vector's features.
     unsafe { blocks::<super::longs::Four, 1, 4>(states, rows, count) }
 }

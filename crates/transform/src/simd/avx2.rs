@@ -130,15 +130,21 @@ impl Words for Y {
             _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
         ))
     }
+    /// # Safety
+    /// Eight words at `from` are readable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load(from: *const u32) -> Self {
         op!(_mm256_loadu_si256(from.cast()))
     }
+    /// # Safety
+    /// Eight words at `to` are writable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn store(self, to: *mut u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: eight words; the module's contract for the features.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
+    /// # Safety
+    /// `rows` has eight pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
         let mut lanes = [<Self as Words>::splat(0); 8];
@@ -147,10 +153,12 @@ impl Words for Y {
         }
         Self::transpose(lanes)
     }
+    /// # Safety
+    /// `rows` has eight pointers, with 32 writable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
         for (lane, row) in Self::transpose(words).into_iter().enumerate() {
-            // SAFETY: the caller's contract.
+            // SAFETY: the contract: 32 bytes of the lane's row; the module's contract for the features.
             unsafe { _mm256_storeu_si256((*rows.add(lane)).add(offset).cast(), row.0) };
         }
     }
@@ -170,6 +178,8 @@ impl Planes for Y {
     fn shr<const N: u32>(self) -> Self {
         op!(_mm256_srl_epi64(self.0, _mm_cvtsi32_si128(N as i32)))
     }
+    /// # Safety
+    /// Four 64-bit words at `from` are readable. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm256_loadu_si256(from.cast()))
@@ -177,6 +187,9 @@ impl Planes for Y {
 }
 
 impl Blocks for Y {
+    /// # Safety
+    /// `rows`, `rows + 64`, `rows + 128` and `rows + 192` are readable pointers, each to 64 readable bytes.
+    /// The CPU has AVX2.
     #[inline(always)]
     unsafe fn load_blocks(rows: *const *const u8) -> [Self; 8] {
         let mut blocks = [<Self as Planes>::splat(0); 8];
@@ -189,13 +202,17 @@ impl Blocks for Y {
         }
         blocks
     }
+    /// # Safety
+    /// `rows`, `rows + 64`, `rows + 128` and `rows + 192` are readable pointers, each to 64 writable bytes.
+    /// The CPU has AVX2.
     #[inline(always)]
     unsafe fn store_blocks(blocks: [Self; 8], rows: *const *mut u8) {
         for half in 0..2 {
             let mut words = [<Self as Planes>::splat(0); 4];
             words.copy_from_slice(&blocks[4 * half..4 * half + 4]);
             for (e, row) in Self::transpose_4x4(words).into_iter().enumerate() {
-                // SAFETY: the caller's contract.
+                // SAFETY: the contract: the row's 64 bytes, of which this is a half; the module's contract
+                // for the features.
                 unsafe { _mm256_storeu_si256((*rows.add(64 * e)).add(32 * half).cast(), row.0) };
             }
         }

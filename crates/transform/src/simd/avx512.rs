@@ -181,16 +181,22 @@ impl Words for Z {
             _mm512_broadcast_i32x4(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
         ))
     }
+    /// # Safety
+    /// Sixteen words at `from` are readable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load(from: *const u32) -> Self {
         op!(_mm512_loadu_si512(from.cast()))
     }
+    /// # Safety
+    /// Sixteen words at `to` are writable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn store(self, to: *mut u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: sixteen words; the module's contract for the features.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
     // Lanes come in pairs that are joined while they load: halves of rows save a quarter of the shuffles.
+    /// # Safety
+    /// `rows` has sixteen pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
         let half = |lane: usize| {
@@ -203,6 +209,8 @@ impl Words for Z {
         }
         Self::transpose_pairs(lanes)
     }
+    /// # Safety
+    /// `rows` has sixteen pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
         let mut lanes = [<Self as Words>::splat(0); 16];
@@ -211,6 +219,8 @@ impl Words for Z {
         }
         Self::transpose(lanes)
     }
+    /// # Safety
+    /// `rows` has sixteen pointers, with 32 writable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
         let quads = Self::transpose_quads(words);
@@ -220,7 +230,7 @@ impl Words for Z {
         for lane in 0..4 {
             for (first, order) in [(lane, low), (lane + 8, high)] {
                 let pair: Self = op!(_mm512_permutex2var_epi64(quads[lane].0, order.0, quads[lane + 4].0));
-                // SAFETY: the caller's contract.
+                // SAFETY: the contract: 32 bytes of both lanes' rows; the module's contract for the features.
                 unsafe {
                     let (row, other) = ((*rows.add(first)).add(offset), (*rows.add(first + 4)).add(offset));
                     _mm256_storeu_si256(row.cast(), _mm512_castsi512_si256(pair.0));
@@ -245,6 +255,8 @@ impl Planes for Z {
     fn shr<const N: u32>(self) -> Self {
         op!(_mm512_srli_epi64::<N>(self.0))
     }
+    /// # Safety
+    /// Eight 64-bit words at `from` are readable. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm512_loadu_si512(from.cast()))

@@ -14,22 +14,29 @@ pub(crate) trait Gather: Words {
     /// Returns the words at `base` plus each lane's offset in bytes.
     ///
     /// # Safety
-    /// Each of them is readable.
+    /// For every lane, four bytes at `base` plus the lane's offset, a signed number of bytes, are readable,
+    /// with any alignment. The CPU has the vector's features.
     unsafe fn gather(base: *const u32, offsets: Self) -> Self;
 }
 
 impl Gather for Z {
+    /// # Safety
+    /// The contract of [`Gather::gather`], for sixteen lanes. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn gather(base: *const u32, offsets: Self) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the four bytes of each lane are readable; the module's contract for the
+        // features.
         Self(unsafe { _mm512_i32gather_epi32::<1>(offsets.0, base.cast()) })
     }
 }
 
 impl Gather for Y {
+    /// # Safety
+    /// The contract of [`Gather::gather`], for eight lanes. The CPU has AVX2.
     #[inline(always)]
     unsafe fn gather(base: *const u32, offsets: Self) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the four bytes of each lane are readable; the module's contract for the
+        // features.
         Self(unsafe { _mm256_i32gather_epi32::<1>(base.cast(), offsets.0) })
     }
 }

@@ -162,7 +162,7 @@ pub(crate) trait Words: Bits {
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
         let mut words = [Self::splat(0); 16];
         for (half, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract: the 64 bytes of each row, of which this is a half.
             *words = unsafe { Self::load_half_rows(rows, offset + 32 * half) };
         }
         words
@@ -181,7 +181,7 @@ pub(crate) trait Words: Bits {
     #[inline(always)]
     unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
         for (half, words) in words.as_chunks::<8>().0.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the contract: the 64 bytes of each row, of which this is a half.
             unsafe { Self::store_half_rows(*words, rows, offset + 32 * half) };
         }
     }

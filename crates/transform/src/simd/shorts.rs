@@ -40,7 +40,7 @@ pub(crate) trait Shorts: Words {
     /// `rows` has `SHORTS` pointers, with 64 readable bytes at each plus `offset`.
     #[inline(always)]
     unsafe fn load_short_rows(rows: *const *const u8, offset: usize, words: &mut [Self; 32]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the first LANES rows, then as many more, each with 64 bytes at `offset`.
         let (even, odd) =
             unsafe { (Self::load_rows(rows, offset), Self::load_rows(rows.add(Self::LANES), offset)) };
         for w in 0..16 {
@@ -59,7 +59,7 @@ pub(crate) trait Shorts: Words {
             // The exchange is its own inverse.
             (even[w], odd[w]) = Self::halves(words[2 * w], words[2 * w + 1]);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: the first LANES rows, then as many more, each with 64 bytes.
         unsafe {
             Self::store_rows(even, rows, 0);
             Self::store_rows(odd, rows.add(Self::LANES), 0);
