@@ -57,12 +57,12 @@ fn check_slot(slot: c::CK_SLOT_ID) -> Result<(), Refused> {
 /// the program would like.
 ///
 /// # Safety
-/// `arguments` is null or points to the structure.
+/// `arguments` is null, or points to a readable structure, with any alignment.
 unsafe fn check_arguments(arguments: *const c::CK_C_INITIALIZE_ARGS) -> Result<(), Refused> {
     if arguments.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: it is readable, and not null here.
     let arguments = unsafe { arguments.read_unaligned() };
     let given = [
         arguments.CreateMutex.is_some(),
@@ -76,18 +76,25 @@ unsafe fn check_arguments(arguments: *const c::CK_C_INITIALIZE_ARGS) -> Result<(
     Ok(())
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `arguments` is null or points to a
+/// `CK_C_INITIALIZE_ARGS`. Its functions are not called.
 pub(super) unsafe extern "C" fn initialize(arguments: *mut c_void) -> c::CK_RV {
     returned(|| {
-        // SAFETY: the standard says that the pointer is null or to this structure.
+        // SAFETY: the contract: the pointer is null or to this structure.
         unsafe { check_arguments(arguments.cast()) }?;
         module::initialize(sealane_client::environment::socket())
     })
 }
 
+/// # Safety
+/// Any argument is safe: `reserved` is only compared with null.
 pub(super) unsafe extern "C" fn finalize(reserved: *mut c_void) -> c::CK_RV {
     returned(|| if reserved.is_null() { module::finalize() } else { Err(BAD) })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `info` is null or has room for the structure.
 pub(super) unsafe extern "C" fn get_info(info: *mut c::CK_INFO) -> c::CK_RV {
     with_module(|_| {
         let value = c::CK_INFO {
@@ -97,11 +104,14 @@ pub(super) unsafe extern "C" fn get_info(info: *mut c::CK_INFO) -> c::CK_RV {
             libraryDescription: padded("Keys of the Sealane engine"),
             libraryVersion: own_version(),
         };
-        // SAFETY: the pointer is the caller's place for it, or null.
+        // SAFETY: the contract: `info` is null or has room for it.
         unsafe { put(info, value) }
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `count` is null or can be read and written; `array` is
+/// null or has room for `*count` numbers.
 pub(super) unsafe extern "C" fn get_slot_list(
     with_token: c::CK_BBOOL,
     array: *mut c::CK_SLOT_ID,
@@ -110,11 +120,13 @@ pub(super) unsafe extern "C" fn get_slot_list(
     with_module(|module| {
         let is_listed = with_token == c::CK_FALSE || module.has_token();
         let list: &[c::CK_SLOT_ID] = if is_listed { &[SLOT] } else { &[] };
-        // SAFETY: the pointers are the caller's array and its length, or null.
+        // SAFETY: the contract: the array has as many places as its count states; both may be null.
         unsafe { give_list(list, array, count) }
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `info` is null or has room for the structure.
 pub(super) unsafe extern "C" fn get_slot_info(slot: c::CK_SLOT_ID, info: *mut c::CK_SLOT_INFO) -> c::CK_RV {
     with_module(|module| {
         check_slot(slot)?;
@@ -127,11 +139,13 @@ pub(super) unsafe extern "C" fn get_slot_info(slot: c::CK_SLOT_ID, info: *mut c:
             hardwareVersion: c::CK_VERSION::default(),
             firmwareVersion: own_version(),
         };
-        // SAFETY: the pointer is the caller's place for it, or null.
+        // SAFETY: the contract: `info` is null or has room for it.
         unsafe { put(info, value) }
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `info` is null or has room for the structure.
 pub(super) unsafe extern "C" fn get_token_info(slot: c::CK_SLOT_ID, info: *mut c::CK_TOKEN_INFO) -> c::CK_RV {
     with_module(|module| {
         check_slot(slot)?;
@@ -159,11 +173,14 @@ pub(super) unsafe extern "C" fn get_token_info(slot: c::CK_SLOT_ID, info: *mut c
             firmwareVersion: own_version(),
             utcTime: padded(""),
         };
-        // SAFETY: the pointer is the caller's place for it, or null.
+        // SAFETY: the contract: `info` is null or has room for it.
         unsafe { put(info, value) }
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `count` is null or can be read and written; `array` is
+/// null or has room for `*count` numbers.
 pub(super) unsafe extern "C" fn get_mechanism_list(
     slot: c::CK_SLOT_ID,
     array: *mut c::CK_MECHANISM_TYPE,
@@ -171,11 +188,13 @@ pub(super) unsafe extern "C" fn get_mechanism_list(
 ) -> c::CK_RV {
     with_module(|_| {
         check_slot(slot)?;
-        // SAFETY: the pointers are the caller's array and its length, or null.
+        // SAFETY: the contract: the array has as many places as its count states; both may be null.
         unsafe { give_list(&mechanism::all(), array, count) }
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `info` is null or has room for the structure.
 pub(super) unsafe extern "C" fn get_mechanism_info(
     slot: c::CK_SLOT_ID,
     kind: c::CK_MECHANISM_TYPE,
@@ -184,11 +203,14 @@ pub(super) unsafe extern "C" fn get_mechanism_info(
     with_module(|_| {
         check_slot(slot)?;
         let value = mechanism::info(kind)?;
-        // SAFETY: the pointer is the caller's place for it, or null.
+        // SAFETY: the contract: `info` is null or has room for it.
         unsafe { put(info, value) }
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `handle` is null or has room for a handle. The
+/// application's pointer and the callback are not used.
 pub(super) unsafe extern "C" fn open_session(
     slot: c::CK_SLOT_ID,
     flags: c::CK_FLAGS,
@@ -208,11 +230,13 @@ pub(super) unsafe extern "C" fn open_session(
             return Err(Refused(c::CKR_TOKEN_NOT_PRESENT));
         }
         let opened = module.sessions().open(flags & c::CKF_RW_SESSION != 0)?;
-        // SAFETY: the pointer is the caller's place for it.
+        // SAFETY: the contract: a place that is not null has room for it.
         unsafe { put(handle, opened) }
     })
 }
 
+/// # Safety
+/// Any argument is safe: a number is looked up.
 pub(super) unsafe extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
     with_module(|module| {
         module.sessions().close(handle)?;
@@ -221,6 +245,8 @@ pub(super) unsafe extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c
     })
 }
 
+/// # Safety
+/// Any argument is safe: a number is compared.
 pub(super) unsafe extern "C" fn close_all_sessions(slot: c::CK_SLOT_ID) -> c::CK_RV {
     with_module(|module| {
         check_slot(slot)?;
@@ -230,6 +256,8 @@ pub(super) unsafe extern "C" fn close_all_sessions(slot: c::CK_SLOT_ID) -> c::CK
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `info` is null or has room for the structure.
 pub(super) unsafe extern "C" fn get_session_info(
     handle: c::CK_SESSION_HANDLE,
     info: *mut c::CK_SESSION_INFO,
@@ -248,12 +276,15 @@ pub(super) unsafe extern "C" fn get_session_info(
             flags: c::CKF_SERIAL_SESSION | flags,
             ulDeviceError: 0,
         };
-        // SAFETY: the pointer is the caller's place for it, or null.
+        // SAFETY: the contract: `info` is null or has room for it.
         unsafe { put(info, value) }
     })
 }
 
 /// The service knows the caller by its user. Programs that log in anyway may do so with any PIN.
+///
+/// # Safety
+/// Any argument is safe: `pin` is only compared with null.
 pub(super) unsafe extern "C" fn login(
     handle: c::CK_SESSION_HANDLE,
     user: c::CK_USER_TYPE,
@@ -279,6 +310,8 @@ pub(super) unsafe extern "C" fn login(
     })
 }
 
+/// # Safety
+/// Any argument is safe: a number is looked up.
 pub(super) unsafe extern "C" fn logout(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
     with_module(|module| {
         let mut sessions = module.sessions();

@@ -3,6 +3,14 @@
 //! Entries convert the values from C, call functions of other modules, and put the outcome where C expects it.
 //! **Guarantees:** a panic becomes `CKR_GENERAL_ERROR`; a null pointer is never followed, and nothing is read or written
 //! beyond the lengths that the caller states, nor is any alignment expected of its pointers.
+//!
+//! **The contract of Cryptoki functions** (PKCS #11 2.40, and 3.x as well), which the section of each names: during the
+//! call every pointer is null, or valid for its type: a structure or number for its size, and data, an array or a
+//! buffer for the length beside it, in bytes or items. Pointers in a mechanism, its parameter or an attribute are valid
+//! likewise for the lengths there. Another thread neither writes what is read nor accesses what is written, and does
+//! not change the environment (setenv(3)). Places may be equal or overlap unless the section says no, and need no
+//! alignment. Any thread may call a function at any time, also before `C_Initialize`: slots and handles are numbers
+//! that are looked up under locks.
 
 #![allow(unsafe_code)]
 
@@ -95,11 +103,12 @@ static FUNCTIONS: c::CK_FUNCTION_LIST = c::CK_FUNCTION_LIST {
 /// The one symbol of the library, by which programs find all other functions.
 ///
 /// # Safety
-/// `list` is null or can be written.
+/// The contract of Cryptoki functions, see the module: `list` is null, or has room for one pointer.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 unsafe extern "C" fn C_GetFunctionList(list: *mut *mut c::CK_FUNCTION_LIST) -> c::CK_RV {
-    // SAFETY: as the caller guarantees. Nobody writes through the pointer: the list is a constant of the library.
+    // SAFETY: the contract: `list` is null or has room. Nobody writes through the pointer: the list is a
+    // constant of the library.
     returned(|| unsafe { put(list, (&raw const FUNCTIONS).cast_mut()) })
 }
 
@@ -128,12 +137,12 @@ fn length_of(length: c::CK_ULONG) -> Result<usize, Refused> {
 /// Returns the bytes that C hands in; null is allowed if there are none.
 ///
 /// # Safety
-/// `data` is null or valid for `length` bytes during `'a`.
+/// `data` is null, or readable for `length` bytes, which nobody writes during `'a`.
 unsafe fn bytes<'a>(data: *const c::CK_BYTE, length: c::CK_ULONG) -> Result<&'a [u8], Refused> {
     match length_of(length)? {
         0 => Ok(&[]),
         _ if data.is_null() => Err(BAD),
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the contract: `data` is readable for `length` bytes; the length is not above isize::MAX.
         length => Ok(unsafe { std::slice::from_raw_parts(data, length) }),
     }
 }
@@ -141,12 +150,12 @@ unsafe fn bytes<'a>(data: *const c::CK_BYTE, length: c::CK_ULONG) -> Result<&'a 
 /// Writes a value to a place of C's.
 ///
 /// # Safety
-/// `place` is null or can be written.
+/// `place` is null, or writable for a `T`, with any alignment.
 unsafe fn put<T>(place: *mut T, value: T) -> Result<(), Refused> {
     if place.is_null() {
         return Err(BAD);
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: a place that is not null is writable for a T.
     unsafe { place.write_unaligned(value) };
     Ok(())
 }
@@ -154,7 +163,7 @@ unsafe fn put<T>(place: *mut T, value: T) -> Result<(), Refused> {
 /// Returns the room of a buffer of C's in bytes; `None` if C asks only for a length.
 ///
 /// # Safety
-/// `length` is null or can be read.
+/// `length` is null, or a readable number, with any alignment; `out` is not followed.
 unsafe fn room(out: *mut c::CK_BYTE, length: *const c::CK_ULONG) -> Result<Option<usize>, Refused> {
     if length.is_null() {
         return Err(BAD);
@@ -162,25 +171,26 @@ unsafe fn room(out: *mut c::CK_BYTE, length: *const c::CK_ULONG) -> Result<Optio
     if out.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: a length that is not null is readable.
     Ok(Some(usize::try_from(unsafe { length.read_unaligned() }).unwrap_or(usize::MAX)))
 }
 
 /// Writes an answer to C's buffer, and its length to `length`.
 ///
 /// # Safety
-/// `length` can be written, and `out` has the room from which the answer was made.
+/// `length` is null, or a writable number, with any alignment. `given` was made for [`room`] of the same
+/// arguments: if it has bytes, `out` is writable for as many.
 unsafe fn give(given: Given, out: *mut c::CK_BYTE, length: *mut c::CK_ULONG) -> Result<(), Refused> {
     let (bytes, outcome) = match &given {
         Given::Length(bytes) => (*bytes, Ok(())),
         Given::TooSmall(bytes) => (*bytes, Err(Refused(c::CKR_BUFFER_TOO_SMALL))),
         Given::Bytes(made) => {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the contract: the bytes were made for the room of `out`.
             unsafe { std::ptr::copy_nonoverlapping(made.as_ptr(), out, made.len()) };
             (made.len(), Ok(()))
         }
     };
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: `length` is null or writable.
     unsafe { put(length, bytes as c::CK_ULONG)? };
     outcome
 }
@@ -188,18 +198,19 @@ unsafe fn give(given: Given, out: *mut c::CK_BYTE, length: *mut c::CK_ULONG) -> 
 /// Writes a list to C's array and its length to `count`; without an array, writes only the length.
 ///
 /// # Safety
-/// `count` is null, or can be read and written; `array` is null or has as many places as `count` states.
+/// `count` is null, or a number that is readable and writable. `array` is null, or has room for as many items
+/// as `count` states. Neither needs any alignment.
 unsafe fn give_list<T: Copy>(list: &[T], array: *mut T, count: *mut c::CK_ULONG) -> Result<(), Refused> {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: `count` is null or readable.
     let places = unsafe { room(array.cast(), count)? };
-    // SAFETY: as above.
+    // SAFETY: the contract: `count` is null or writable.
     unsafe { put(count, list.len() as c::CK_ULONG)? };
     match places {
         None => Ok(()),
         Some(places) if places < list.len() => Err(Refused(c::CKR_BUFFER_TOO_SMALL)),
         Some(_) => {
             for (place, item) in list.iter().enumerate() {
-                // SAFETY: as above; the place is one of the array's.
+                // SAFETY: the contract: the array has `places` places, and this is one of them.
                 unsafe { array.add(place).write_unaligned(*item) };
             }
             Ok(())

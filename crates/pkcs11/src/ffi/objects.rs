@@ -24,14 +24,15 @@ fn attributes(template: *const c::CK_ATTRIBUTE, count: c::CK_ULONG) -> Result<us
 /// Reads a template with the values of its attributes.
 ///
 /// # Safety
-/// `template` is null, or has as many attributes as `count` says, each with a value of the length that it states.
+/// `template` is null, or readable for `count` attributes, each with a value that is null or readable for the
+/// length that it states. No alignment is needed.
 pub(super) unsafe fn read_template(
     template: *const c::CK_ATTRIBUTE,
     count: c::CK_ULONG,
 ) -> Result<Template, Refused> {
     let mut read = Template::new();
     for place in 0..attributes(template, count)? {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the contract: the template is readable for as many attributes as `count` says.
         let attribute = unsafe { template.add(place).read_unaligned() };
         let length = usize::try_from(attribute.ulValueLen).unwrap_or(usize::MAX);
         if length > VALUE_BYTES_MAX || (length > 0 && attribute.pValue.is_null()) {
@@ -39,7 +40,7 @@ pub(super) unsafe fn read_template(
         }
         let mut value = vec![0; length];
         if length > 0 {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the contract: the value, which is not null, is readable for the length that it states.
             unsafe { std::ptr::copy_nonoverlapping(attribute.pValue.cast(), value.as_mut_ptr(), length) };
         }
         read.push((attribute.type_, value));
@@ -47,6 +48,8 @@ pub(super) unsafe fn read_template(
     Ok(read)
 }
 
+/// # Safety
+/// Any argument is safe: numbers are looked up.
 pub(super) unsafe extern "C" fn destroy_object(
     handle: c::CK_SESSION_HANDLE,
     object: c::CK_OBJECT_HANDLE,
@@ -57,6 +60,10 @@ pub(super) unsafe extern "C" fn destroy_object(
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `template` is null or has `count` attributes, which
+/// are written too; each value is null or writable for the length that the attribute states, and overlaps
+/// neither the template nor another value.
 pub(super) unsafe extern "C" fn get_attribute_value(
     handle: c::CK_SESSION_HANDLE,
     object: c::CK_OBJECT_HANDLE,
@@ -69,7 +76,8 @@ pub(super) unsafe extern "C" fn get_attribute_value(
         let object = module.item(object).ok_or(Refused(c::CKR_OBJECT_HANDLE_INVALID))?;
         let mut outcome = Ok(());
         for place in 0..count {
-            // SAFETY: the pointer is the caller's template, which has as many attributes.
+            // SAFETY: the contract: the template has as many attributes, and is not null unless there are
+            // none.
             let (at, attribute) = unsafe { (template.add(place), template.add(place).read_unaligned()) };
             let filled = object.attribute(attribute.type_).and_then(|value| {
                 let room = usize::try_from(attribute.ulValueLen).unwrap_or(usize::MAX);
@@ -79,14 +87,15 @@ pub(super) unsafe extern "C" fn get_attribute_value(
                 if room < value.len() {
                     return Err(Refused(c::CKR_BUFFER_TOO_SMALL));
                 }
-                // SAFETY: the attribute is the caller's, with a buffer of the length that it states.
+                // SAFETY: the contract: the value, which is not null, is writable for the length that it
+                // states, which was compared.
                 unsafe {
                     std::ptr::copy_nonoverlapping(value.as_ptr(), attribute.pValue.cast(), value.len())
                 };
                 Ok(value.len())
             });
             let length = filled.map_or(c::CK_UNAVAILABLE_INFORMATION, |length| length as c::CK_ULONG);
-            // SAFETY: as above.
+            // SAFETY: the contract: attributes are writable.
             unsafe { (&raw mut (*at).ulValueLen).write_unaligned(length) };
             outcome = outcome.and_then(|()| filled.map(|_| ()));
         }
@@ -94,6 +103,9 @@ pub(super) unsafe extern "C" fn get_attribute_value(
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `template` is null or has `count` attributes, each
+/// with a value that is null or readable for the length that it states.
 pub(super) unsafe extern "C" fn find_objects_init(
     handle: c::CK_SESSION_HANDLE,
     template: *mut c::CK_ATTRIBUTE,
@@ -101,13 +113,16 @@ pub(super) unsafe extern "C" fn find_objects_init(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| session.may_search())?;
-        // SAFETY: the pointer is the caller's template.
+        // SAFETY: the contract: a template with as many attributes, or null.
         let wanted = unsafe { read_template(template, count) }?;
         let found = module.find(&wanted)?;
         module.with_session(handle, |session| session.start_search(found))
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `array` is null or has room for `places` handles;
+/// `count` is null or has room for a number.
 pub(super) unsafe extern "C" fn find_objects(
     handle: c::CK_SESSION_HANDLE,
     array: *mut c::CK_OBJECT_HANDLE,
@@ -122,15 +137,18 @@ pub(super) unsafe extern "C" fn find_objects(
             }
             let found = session.next_found(places)?;
             for (place, object) in found.iter().enumerate() {
-                // SAFETY: the pointer is the caller's array, which has at least as many places.
+                // SAFETY: the contract: the array has at least as many places, and is not null unless there
+                // are none.
                 unsafe { array.add(place).write_unaligned(*object) };
             }
-            // SAFETY: the pointer is the caller's place for it.
+            // SAFETY: the contract: a place that is not null has room for it.
             unsafe { put(count, found.len() as c::CK_ULONG) }
         })
     })
 }
 
+/// # Safety
+/// Any argument is safe: a number is looked up.
 pub(super) unsafe extern "C" fn find_objects_final(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
     with_module(|module| module.with_session(handle, |session| session.end_search()))
 }

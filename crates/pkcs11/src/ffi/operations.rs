@@ -13,18 +13,19 @@ use cryptoki_sys as c;
 /// Reads a mechanism with its parameters.
 ///
 /// # Safety
-/// `mechanism` is null or points to the structure, whose parameters have the length that it states.
+/// `mechanism` is null, or points to a readable structure, whose parameter is null or readable for the length
+/// that it states. No alignment is needed.
 unsafe fn mechanism_of(mechanism: *const c::CK_MECHANISM) -> Result<Mechanism, Refused> {
     if mechanism.is_null() {
         return Err(BAD);
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: it is readable, and not null here.
     let mechanism = unsafe { mechanism.read_unaligned() };
     let length = usize::try_from(mechanism.ulParameterLen).unwrap_or(usize::MAX);
     if length > PARAMETER_BYTES_MAX {
         return Err(Refused(c::CKR_MECHANISM_PARAM_INVALID));
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: the parameter is null or readable for its length.
     let parameter = unsafe { bytes(mechanism.pParameter.cast(), mechanism.ulParameterLen) }?;
     Mechanism::of(mechanism.mechanism, parameter)
 }
@@ -32,7 +33,7 @@ unsafe fn mechanism_of(mechanism: *const c::CK_MECHANISM) -> Result<Mechanism, R
 /// Starts an operation with a key.
 ///
 /// # Safety
-/// As for [`mechanism_of`].
+/// `mechanism` is as [`mechanism_of`] needs it.
 unsafe fn start(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *const c::CK_MECHANISM,
@@ -42,7 +43,7 @@ unsafe fn start(
     with_module(|module| {
         module.with_session(handle, |session| {
             session.is_vacant()?;
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the contract is that of `mechanism_of`.
             let mechanism = unsafe { mechanism_of(mechanism) }?;
             let object = module.object(key).ok_or(Refused(c::CKR_KEY_HANDLE_INVALID))?;
             begin(session, object, mechanism)
@@ -50,33 +51,46 @@ unsafe fn start(
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
+/// parameter is null or readable for its length.
 pub(super) unsafe extern "C" fn sign_init(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *mut c::CK_MECHANISM,
     key: c::CK_OBJECT_HANDLE,
 ) -> c::CK_RV {
-    // SAFETY: the pointer is the caller's mechanism, or null.
+    // SAFETY: the contract: a mechanism with its parameter; both may be null.
     unsafe { start(handle, mechanism, key, Session::start_signing) }
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
+/// parameter is null or readable for its length.
 pub(super) unsafe extern "C" fn verify_init(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *mut c::CK_MECHANISM,
     key: c::CK_OBJECT_HANDLE,
 ) -> c::CK_RV {
-    // SAFETY: the pointer is the caller's mechanism, or null.
+    // SAFETY: the contract: a mechanism with its parameter; both may be null.
     unsafe { start(handle, mechanism, key, Session::start_verifying) }
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
+/// parameter is null or readable for its length.
 pub(super) unsafe extern "C" fn decrypt_init(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *mut c::CK_MECHANISM,
     key: c::CK_OBJECT_HANDLE,
 ) -> c::CK_RV {
-    // SAFETY: the pointer is the caller's mechanism, or null.
+    // SAFETY: the contract: a mechanism with its parameter; both may be null.
     unsafe { start(handle, mechanism, key, Session::start_decrypting) }
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `data` is null or readable for `data_length` bytes;
+/// `length` is null or can be read and written; `out` is null or writable for `*length` bytes, and may be
+/// `data`.
 pub(super) unsafe extern "C" fn sign(
     handle: c::CK_SESSION_HANDLE,
     data: *mut c::CK_BYTE,
@@ -86,15 +100,17 @@ pub(super) unsafe extern "C" fn sign(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointers are the caller's data and buffer with their lengths, or null.
+            // SAFETY: the contract: data and buffer have their lengths, or are null.
             let (data, room) = unsafe { (bytes(data, data_length)?, room(out, length)?) };
             let given = session.sign(Some(data), room, &module.connections)?;
-            // SAFETY: as above; the answer was made for this room.
+            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
             unsafe { give(given, out, length) }
         })
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `part` is null or readable for `part_length` bytes.
 pub(super) unsafe extern "C" fn sign_update(
     handle: c::CK_SESSION_HANDLE,
     part: *mut c::CK_BYTE,
@@ -102,12 +118,15 @@ pub(super) unsafe extern "C" fn sign_update(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointer is the caller's data with their length, or null.
+            // SAFETY: the contract: the data have their length, or are null.
             session.sign_part(unsafe { bytes(part, part_length) }?)
         })
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `length` is null or can be read and written; `out` is
+/// null or writable for `*length` bytes.
 pub(super) unsafe extern "C" fn sign_final(
     handle: c::CK_SESSION_HANDLE,
     out: *mut c::CK_BYTE,
@@ -115,15 +134,18 @@ pub(super) unsafe extern "C" fn sign_final(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointers are the caller's buffer with its length, or null.
+            // SAFETY: the contract: the buffer has its length, or is null.
             let room = unsafe { room(out, length) }?;
             let given = session.sign(None, room, &module.connections)?;
-            // SAFETY: as above; the answer was made for this room.
+            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
             unsafe { give(given, out, length) }
         })
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `data` and `signature` are null or readable for the
+/// lengths beside them.
 pub(super) unsafe extern "C" fn verify(
     handle: c::CK_SESSION_HANDLE,
     data: *mut c::CK_BYTE,
@@ -133,7 +155,7 @@ pub(super) unsafe extern "C" fn verify(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointers are the caller's data with their lengths, or null.
+            // SAFETY: the contract: both have their lengths, or are null.
             let (data, signature) =
                 unsafe { (bytes(data, data_length)?, bytes(signature, signature_length)?) };
             session.verify(Some(data), signature)
@@ -141,6 +163,8 @@ pub(super) unsafe extern "C" fn verify(
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `part` is null or readable for `part_length` bytes.
 pub(super) unsafe extern "C" fn verify_update(
     handle: c::CK_SESSION_HANDLE,
     part: *mut c::CK_BYTE,
@@ -148,12 +172,15 @@ pub(super) unsafe extern "C" fn verify_update(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointer is the caller's data with their length, or null.
+            // SAFETY: the contract: the data have their length, or are null.
             session.verify_part(unsafe { bytes(part, part_length) }?)
         })
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `signature` is null or readable for `signature_length`
+/// bytes.
 pub(super) unsafe extern "C" fn verify_final(
     handle: c::CK_SESSION_HANDLE,
     signature: *mut c::CK_BYTE,
@@ -161,12 +188,16 @@ pub(super) unsafe extern "C" fn verify_final(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointer is the caller's data with their length, or null.
+            // SAFETY: the contract: the signature has its length, or is null.
             session.verify(None, unsafe { bytes(signature, signature_length) }?)
         })
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `data` is null or readable for `data_length` bytes;
+/// `length` is null or can be read and written; `out` is null or writable for `*length` bytes, and may be
+/// `data`.
 pub(super) unsafe extern "C" fn decrypt(
     handle: c::CK_SESSION_HANDLE,
     data: *mut c::CK_BYTE,
@@ -176,15 +207,17 @@ pub(super) unsafe extern "C" fn decrypt(
 ) -> c::CK_RV {
     with_module(|module| {
         module.with_session(handle, |session| {
-            // SAFETY: the pointers are the caller's data and buffer with their lengths, or null.
+            // SAFETY: the contract: data and buffer have their lengths, or are null.
             let (data, room) = unsafe { (bytes(data, data_length)?, room(out, length)?) };
             let given = session.decrypt(data, room, &module.connections)?;
-            // SAFETY: as above; the answer was made for this room.
+            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
             unsafe { give(given, out, length) }
         })
     })
 }
 
+/// # Safety
+/// The contract of Cryptoki functions, see the module: `out` is null or writable for `length` bytes.
 pub(super) unsafe extern "C" fn generate_random(
     handle: c::CK_SESSION_HANDLE,
     out: *mut c::CK_BYTE,
@@ -200,7 +233,7 @@ pub(super) unsafe extern "C" fn generate_random(
         for from in (0..length).step_by(part.len()) {
             let count = part.len().min(length - from);
             rand::fill(&mut part[..count]).map_err(|_| Refused(c::CKR_DEVICE_ERROR))?;
-            // SAFETY: the pointer is the caller's buffer with its length, and the part ends within it.
+            // SAFETY: the contract: the buffer has its length; the part ends within it.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), out.add(from), count) };
         }
         zeroize::Zeroize::zeroize(&mut part);
