@@ -25,23 +25,33 @@ pub(super) static TABLE: &[Dispatch] = table![
     11 => settable_params,
 ];
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     CryptingContext::give(core, Crypting::new())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
+/// [`duplicate`], and is used by nobody afterwards.
 unsafe extern "C" fn free(context: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { CryptingContext::free(context) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { CryptingContext::shared(context) };
     CryptingContext::give(own.core, own.value.clone())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// is null or a key; `array`.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
     let (own, key, params) = unsafe { (CryptingContext::of(context), key_of(key), Params::new(array)) };
@@ -52,6 +62,10 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null; `plaintext` has `plaintext_length` bytes or
+/// is null.
 unsafe extern "C" fn encrypt(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -69,6 +83,10 @@ unsafe extern "C" fn encrypt(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null; `ciphertext` has `ciphertext_length` bytes or
+/// is null.
 unsafe extern "C" fn decrypt(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -88,6 +106,8 @@ unsafe extern "C" fn decrypt(
     })
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"pad-mode" => UTF8_STRING,
@@ -100,6 +120,9 @@ unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const P
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (CryptingContext::of(context), Params::new(array)) };
@@ -123,11 +146,16 @@ fn set(crypting: &mut Crypting, params: Params<'_>) -> Result<(), Reason> {
     }
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"pad-mode" => UTF8_STRING];
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (CryptingContext::shared(context), Params::new(array)) };

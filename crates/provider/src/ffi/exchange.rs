@@ -22,23 +22,33 @@ pub(super) static TABLE: &[Dispatch] = table![
     8 => settable_params,
 ];
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     AgreeingContext::give(core, Agreeing::default())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
+/// [`duplicate`], and is used by nobody afterwards.
 unsafe extern "C" fn free(context: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { AgreeingContext::free(context) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { AgreeingContext::shared(context) };
     AgreeingContext::give(own.core, own.value.clone())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// is null or a key; `array`.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
     let (own, key, params) = unsafe { (AgreeingContext::of(context), key_of(key), Params::new(array)) };
@@ -49,6 +59,9 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `peer` is null or a key.
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and a key of this provider.
     let (own, peer) = unsafe { (AgreeingContext::of(context), key_of(peer)) };
@@ -56,6 +69,9 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
     core.succeeds(|| own.value.set_peer(peer.ok_or(Reason::NoKey)?))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null.
 unsafe extern "C" fn derive(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -75,6 +91,8 @@ unsafe extern "C" fn derive(
     })
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"ecdh-cofactor-mode" => INTEGER,
@@ -87,6 +105,9 @@ unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const P
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (AgreeingContext::of(context), Params::new(array)) };

@@ -66,6 +66,9 @@ impl Group {
     }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `capability` is null or a string; `callback` may be
+/// called with `argument`.
 pub(super) unsafe extern "C" fn get_capabilities(
     _: *mut c_void,
     capability: *const c_char,

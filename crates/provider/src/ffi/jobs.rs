@@ -34,7 +34,7 @@ fn functions() -> Option<Functions> {
     *FOUND.get_or_init(|| {
         // SAFETY: dlsym(3) takes a string; each function has had its type since OpenSSL 1.1.0.
         let find = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        // SAFETY: as above; null becomes `None`.
+        // SAFETY: each function has had its type since OpenSSL 1.1.0; null becomes `None`.
         unsafe {
             Some(Functions {
                 current_job: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_get_current_job"))?,
@@ -86,6 +86,10 @@ fn take_slot() -> Option<Arc<Slot>> {
 }
 
 /// Returns a descriptor to the pool; OpenSSL calls it when a wait context ends.
+///
+/// # Safety
+/// OpenSSL calls it, as the cleanup that [`Job::bind`] gave to a wait context: `slot` is the counted
+/// reference that was given with it, is not null, and is used by nobody afterwards.
 unsafe extern "C" fn give_slot_back(_: *mut c_void, _: *const c_void, _: c_int, slot: *mut c_void) {
     // SAFETY: `Job::current` has made the pointer from a counted reference, for this one call.
     put_back(unsafe { Arc::from_raw(slot.cast::<Slot>()) });
@@ -158,7 +162,8 @@ impl Job {
         if !self.is_bound.get() {
             let raw = Arc::into_raw(Arc::clone(&self.slot)).cast_mut().cast();
             let fd = self.slot.0.as_raw_fd();
-            // SAFETY: as in `current`; the reference is given to the context, which returns it by the cleanup.
+            // SAFETY: these are OpenSSL's functions, called as documented: the wait context lives as long as
+            // the job; the reference is given to it, and it returns that by the cleanup.
             let is_set =
                 unsafe { (self.functions.set_fd)(self.context, key(), fd, raw, Some(give_slot_back)) } == 1;
             if !is_set {

@@ -42,17 +42,24 @@ pub(super) static KEYMGMT: &[Dispatch] = table![
     44 => duplicate_key,
 ];
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn new_key(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     KemKey::give(core, Key::default())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is null or a key of [`KEYMGMT`], and is used by
+/// nobody afterwards.
 unsafe extern "C" fn free_key(key: *mut c_void) {
     // SAFETY: OpenSSL frees a key once.
     unsafe { KemKey::free(key) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`].
 unsafe extern "C" fn duplicate_key(key: *const c_void, selection: c_int) -> *mut c_void {
     // SAFETY: OpenSSL hands in a key of this provider. The content never changes, so both may share it.
     let own = unsafe { KemKey::shared(key.cast_mut()) };
@@ -70,15 +77,17 @@ unsafe extern "C" fn duplicate_key(key: *const c_void, selection: c_int) -> *mut
 }
 
 /// # Safety
-/// `key` is a key of this provider.
+/// `key` is null, or a key of [`KEYMGMT`] that is not freed during `'a`. Other threads may use it.
 unsafe fn kem<'a>(key: *const c_void) -> Option<&'a Kem> {
     if key.is_null() {
         return None;
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: a KemKey that lives during the lifetime.
     unsafe { KemKey::shared(key.cast_mut()) }.value.get()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is null or a key of [`KEYMGMT`].
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     if key.is_null() {
         return 0;
@@ -90,6 +99,8 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `one` and `other` are null or keys of [`KEYMGMT`].
 unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
     if selection & (PRIVATE | PUBLIC) == 0 {
         return 1;
@@ -99,6 +110,8 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     c_int::from(one.public().is_ok_and(|public| other.public() == Ok(public)))
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"bits" => INTEGER,
@@ -113,6 +126,8 @@ unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `array`.
 unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
@@ -136,12 +151,17 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     })
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn settable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
     TABLE.as_ptr()
 }
 
 /// Takes the encapsulation key of a peer in TLS.
+///
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `array`.
 unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
@@ -155,12 +175,16 @@ fn fill(key: &Key, kem: Kem) -> Result<(), Reason> {
     key.set(kem).map_err(|_| Reason::NoKey)
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn types(_: c_int) -> *const Param {
     static TABLE: &[Param] =
         descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING, c"seed" => OCTET_STRING];
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `array`.
 unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
@@ -187,6 +211,9 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Pa
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `callback` may be called
+/// with `argument`.
 unsafe extern "C" fn export(
     key: *mut c_void,
     selection: c_int,
@@ -224,6 +251,8 @@ struct Wanted {
 
 type Generation = Context<Wanted>;
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`; `array`.
 unsafe extern "C" fn gen_init(provider: *mut c_void, selection: c_int, array: *const Param) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
@@ -238,11 +267,15 @@ unsafe extern "C" fn gen_init(provider: *mut c_void, selection: c_int, array: *c
     null_mut()
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"seed" => OCTET_STRING];
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]; `array`.
 unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `gen_init`, and an array with a terminator.
     let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
@@ -256,6 +289,9 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]. The callback
+/// and its argument are not used.
 unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `gen_init`.
     let own = unsafe { Generation::shared(generation) };
@@ -272,6 +308,9 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
     made.map_or(null_mut(), |key| KemKey::give(own.core, key))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is null or a value of [`gen_init`], and is
+/// used by nobody afterwards.
 unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { Generation::free(generation) };
@@ -290,23 +329,33 @@ pub(super) static TABLE: &[Dispatch] = table![
     7 => duplicate,
 ];
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     KemContext::give(core, None)
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
+/// [`duplicate`], and is used by nobody afterwards.
 unsafe extern "C" fn free(context: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { KemContext::free(context) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { KemContext::shared(context) };
     KemContext::give(own.core, own.value.clone())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// is null or a key of [`KEYMGMT`]. The array is not used.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { KemContext::of(context) };
@@ -325,6 +374,11 @@ fn content(context: &KemContext) -> Result<&Kem, Reason> {
     context.value.as_ref().and_then(|key| key.get()).ok_or(Reason::NoKey)
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
+/// `out_length` is null, or a readable and writable number, aligned; `out` is null, or writable for as many
+/// bytes as `out_length` states, or [`CIPHERTEXT_BYTES`] if that is null. The same holds for `secret` and
+/// `secret_length`, with [`SECRET_BYTES`].
 unsafe extern "C" fn encapsulate(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -351,6 +405,11 @@ unsafe extern "C" fn encapsulate(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `ciphertext` has `length` bytes or is null. `secret_length` is null, or a readable and writable number,
+/// aligned; `secret` is null, or writable for as many bytes as `secret_length` states, or [`SECRET_BYTES`] if
+/// that is null.
 unsafe extern "C" fn decapsulate(
     context: *mut c_void,
     secret: *mut c_uchar,
@@ -377,11 +436,11 @@ unsafe extern "C" fn decapsulate(
 /// Returns the capacity that a place states, and writes the length of the outcome to it.
 ///
 /// # Safety
-/// `place` is null, or can be read and written.
+/// `place` is null, or a readable and writable number, aligned.
 unsafe fn place(place: *mut usize, length: usize) -> usize {
     if place.is_null() {
         return length;
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: it is readable and writable, and not null here.
     unsafe { place.replace(length) }
 }

@@ -68,17 +68,24 @@ pub(super) static EC: &[Dispatch] = keymgmt!(1);
 pub(super) static ED25519: &[Dispatch] = keymgmt!(2);
 pub(super) static X25519: &[Dispatch] = keymgmt!(3);
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn new<const FAMILY: u8>(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     KeyContext::give(core, Arc::new(KeyBox::new(Family::of_number(FAMILY))))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is null or a key, and is used by nobody
+/// afterwards.
 unsafe extern "C" fn free(key: *mut c_void) {
     // SAFETY: OpenSSL frees a key once.
     unsafe { KeyContext::free(key) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key.
 unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_void {
     // SAFETY: OpenSSL hands in a key of this provider. The content never changes, so both may share it.
     let own = unsafe { KeyContext::shared(key.cast_mut()) };
@@ -96,12 +103,17 @@ unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_v
 }
 
 /// Takes over a key that the store or a decoder has made.
+///
+/// # Safety
+/// The contract of provider functions, see [`super`]. `reference` is null; or `size` is not that of a
+/// pointer; or it is the value `reference` of an array that `store::hand_over` made: readable and writable
+/// for a pointer, with any alignment, until the callback returns.
 unsafe extern "C" fn load(reference: *const c_void, size: usize) -> *mut c_void {
     if reference.is_null() || size != size_of::<*mut c_void>() {
         return null_mut();
     }
     let place = reference.cast::<*mut c_void>().cast_mut();
-    // SAFETY: a reference was made by `store::hand_over`: it is a place for one pointer, which is emptied so that the
+    // SAFETY: the contract: the place for one pointer that `store::hand_over` made; it is emptied so that the
     // pointer has one owner.
     unsafe {
         let key = place.read_unaligned();
@@ -110,6 +122,8 @@ unsafe extern "C" fn load(reference: *const c_void, size: usize) -> *mut c_void 
     }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is null or a key.
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, or null for one that is not there yet.
     let Some(key) = (unsafe { key_of(key.cast_mut()) }) else { return 0 };
@@ -124,11 +138,15 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is null or a key.
 unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _: c_int) -> c_int {
-    // SAFETY: as `has`. A key that is present was checked when it was imported.
+    // SAFETY: the contract is that of `has`. A key that is present was checked when it was imported.
     unsafe { has(key, selection) }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `one` and `other` are null or keys.
 unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
     // SAFETY: OpenSSL hands in two keys of this provider.
     let (one, other) = unsafe { (key_of(one.cast_mut()), key_of(other.cast_mut())) };
@@ -147,6 +165,8 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     })
 }
 
+/// # Safety
+/// Any argument is safe: a number is compared.
 unsafe extern "C" fn operation_name<const FAMILY: u8>(operation: c_int) -> *const c_char {
     let name = match (Family::of_number(FAMILY), operation) {
         (Family::Ec, 11) => c"ECDH",
@@ -205,6 +225,8 @@ fn kind_of_group(name: &str) -> Option<KeyKind> {
     }
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"bits" => INTEGER,
@@ -220,6 +242,8 @@ unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key; `array`.
 unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
@@ -258,12 +282,17 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     })
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn settable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
     TABLE.as_ptr()
 }
 
 /// Takes a peer's public half in a key agreement, as TLS has it on the wire.
+///
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key; `array`.
 unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
@@ -276,6 +305,8 @@ unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int 
     })
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
     static RSA_TYPES: &[Param] = descriptions![
         c"n" => UNSIGNED,
@@ -312,6 +343,8 @@ unsafe extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
     }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key; `array`.
 unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
@@ -363,6 +396,9 @@ fn public_of(family: Family, params: Params<'_>) -> Option<Vec<u8>> {
     }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is a key; `callback` may be called with
+/// `argument`.
 unsafe extern "C" fn export(
     key: *mut c_void,
     selection: c_int,
@@ -473,6 +509,8 @@ impl Wanted {
 
 type Generation = Context<Wanted>;
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`; `array`.
 unsafe extern "C" fn gen_init<const FAMILY: u8>(
     provider: *mut c_void,
     selection: c_int,
@@ -498,6 +536,9 @@ unsafe extern "C" fn gen_init<const FAMILY: u8>(
     null_mut()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]; `template` is
+/// null or a key.
 unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_void) -> c_int {
     // SAFETY: OpenSSL hands in a value of `gen_init`, and a key of this provider.
     let (generation, template) = unsafe { (Generation::of(generation), key_of(template)) };
@@ -508,6 +549,8 @@ unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_
     })
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_void) -> *const Param {
     static RSA_TABLE: &[Param] = descriptions![c"bits" => UNSIGNED, c"e" => UNSIGNED, c"primes" => UNSIGNED];
     static PSS_TABLE: &[Param] = descriptions![
@@ -528,6 +571,8 @@ unsafe extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *m
     }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]; `array`.
 unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `gen_init`, and an array with a terminator.
     let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
@@ -559,6 +604,9 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]. The callback
+/// and its argument are not used.
 unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `gen_init`.
     let generation = unsafe { Generation::of(generation) };
@@ -573,6 +621,9 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
     made.map_or(null_mut(), |key| KeyContext::give(generation.core, Arc::new(key)))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `generation` is null or a value of [`gen_init`], and is
+/// used by nobody afterwards.
 unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { Generation::free(generation) };

@@ -5,6 +5,24 @@
 //! **Guarantees:** a panic becomes a failure with a reason; objects that are handed out are boxes or counted
 //! references, given back once by the entry that frees them; outputs are written within the lengths that the caller
 //! states.
+//!
+//! **The contract of provider functions** (provider(7), and the page that the first line of each file names), by which
+//! OpenSSL calls the entries of tables; the section of each says what it takes of the following:
+//! - `provider` is the context that [`OSSL_provider_init`] wrote. It is not torn down before all other objects are
+//!   freed.
+//! - A value of a constructor is a context that it returned, is not null and was not freed. One thread uses it at a
+//!   time.
+//! - A key is one that a key management of this provider returned, for ML-KEM that of ML-KEM, is not null and was not
+//!   freed. Several threads may use it at once, but not while one frees it.
+//! - `array` is null, or points to elements up to one without a name. Names are strings; values are null or have the
+//!   sizes that they state, readable, and writable where they are asked for. What is written overlaps neither the
+//!   array, its names nor another value. No other code uses them during the call.
+//! - Bytes and buffers are null, or have the lengths that stand beside them: readable, and not written meanwhile by
+//!   another thread; or writable, and not used meanwhile by another thread. They may overlap unless the section says
+//!   no.
+//! - A place for a number or a pointer is aligned and writable. A string ends with a zero byte.
+//! - A callback is null, or may be called during the call with the argument beside it and an array.
+//! - No other thread changes the environment (setenv(3)), from which the service's socket is read.
 
 #![allow(unsafe_code)]
 
@@ -110,12 +128,15 @@ struct Core {
 
 impl Core {
     /// # Safety
-    /// `functions` is a table of OpenSSL's with a terminator.
+    /// `functions` is readable and aligned up to an entry whose number is 0, and each entry's function has
+    /// the type that openssl/core_dispatch.h gives its number. The functions may be called with `handle` as
+    /// long as the value or a copy of it is used.
     unsafe fn of(handle: *const c_void, functions: *const Dispatch) -> Self {
         let mut core =
             Self { handle, new_error: None, set_error: None, gets: None, read: None, get_params: None };
         let mut at = functions;
-        // SAFETY: every entry up to the terminator can be read, and the type of a number's function never changes.
+        // SAFETY: the contract: every entry up to the terminator is readable, and its function has its
+        // number's type.
         unsafe {
             while (*at).id != 0 {
                 let function = (*at).function;
@@ -184,25 +205,27 @@ impl<T> Context<T> {
     }
 
     /// # Safety
-    /// `pointer` came from `give` of the same type, was not freed, and no other code uses it during `'a`: OpenSSL
-    /// uses a context in one thread at a time.
+    /// `pointer` is not null, came from `give` of the same type, was not freed, and no other code uses it
+    /// during `'a`: OpenSSL uses a context in one thread at a time.
     unsafe fn of<'a>(pointer: *mut c_void) -> &'a mut Self {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the contract: a box of this type that lives, and that nobody else uses during the lifetime.
         unsafe { &mut *pointer.cast() }
     }
 
     /// # Safety
-    /// The same as for `of`, but other threads may read it at the same time.
+    /// `pointer` is not null, came from `give` of the same type, is not freed during `'a`, and no other code
+    /// writes it during `'a`; other threads may read it at the same time.
     unsafe fn shared<'a>(pointer: *mut c_void) -> &'a Self {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the contract: a box of this type that lives, and that nobody writes during the lifetime.
         unsafe { &*pointer.cast() }
     }
 
     /// # Safety
-    /// The same as for `of`; the pointer is invalid afterwards. Null is allowed.
+    /// `pointer` is null, or came from `give` of the same type, was not freed, and is used by nobody: it is
+    /// invalid afterwards.
     unsafe fn free(pointer: *mut c_void) {
         if !pointer.is_null() {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the contract: a box of this type, given back once.
             drop(unsafe { Box::from_raw(pointer.cast::<Self>()) });
         }
     }
@@ -214,43 +237,44 @@ type KeyContext = Context<Arc<KeyBox>>;
 /// Returns a new reference to a key; `None` for null.
 ///
 /// # Safety
-/// `pointer` is null or a key of this provider that was not freed.
+/// `pointer` is null, or a key of this provider's key managements (not ML-KEM's), which is not freed during
+/// the call. Other threads may use it.
 unsafe fn key_of(pointer: *mut c_void) -> Option<Arc<KeyBox>> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: the caller guarantees it; several threads may read it at once.
+    // SAFETY: the contract: a KeyContext that lives during the call; several threads may read it at once.
     Some(Arc::clone(unsafe { &KeyContext::shared(pointer).value }))
 }
 
 /// Returns the bytes that C hands in.
 ///
 /// # Safety
-/// `data` is null, or valid for `length` bytes during `'a`.
+/// `data` is null, or readable for `length` bytes, which nobody writes during `'a`.
 unsafe fn bytes<'a>(data: *const c_uchar, length: usize) -> &'a [u8] {
     if data.is_null() || length > isize::MAX as usize {
         return &[];
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: readable bytes; the pointer is not null, and the length not above isize::MAX.
     unsafe { std::slice::from_raw_parts(data, length) }
 }
 
 /// Returns the text that C hands in.
 ///
 /// # Safety
-/// `text` is null, or a string that ends with a zero byte and is valid for `'a`.
+/// `text` is null, or a string that ends with a zero byte and that nobody writes during `'a`.
 unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: a string that ends with a zero byte.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
 /// Writes an output to C's buffer and its length to `length`; without a buffer, writes only the maximum length.
 ///
 /// # Safety
-/// `length` can be written; `out` is null or valid for `capacity` bytes.
+/// `length` is a writable number, aligned; `out` is null or writable for `capacity` bytes.
 unsafe fn give(
     out: *mut c_uchar,
     length: *mut usize,
@@ -259,7 +283,7 @@ unsafe fn give(
     make: impl FnOnce() -> Result<Vec<u8>, Reason>,
 ) -> Result<(), Reason> {
     if out.is_null() {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the contract: `length` is writable.
         unsafe { length.write(most) };
         return Ok(());
     }
@@ -267,7 +291,7 @@ unsafe fn give(
     if made.len() > capacity {
         return Err(Reason::BufferTooSmall);
     }
-    // SAFETY: the caller guarantees it, and the length was checked against the capacity.
+    // SAFETY: the contract: both are writable; the length was checked against the capacity.
     unsafe {
         std::ptr::copy_nonoverlapping(made.as_ptr(), out, made.len());
         length.write(made.len());
@@ -333,13 +357,15 @@ static DECODER: &[Algorithm] = &[
 
 const PROPERTIES: &CStr = c"provider=sealane";
 
+/// # Safety
+/// The contract of provider functions, see the module: `no_cache` is null, or a writable number, aligned.
 unsafe extern "C" fn query_operation(
     _: *mut c_void,
     operation: c_int,
     no_cache: *mut c_int,
 ) -> *const Algorithm {
     if !no_cache.is_null() {
-        // SAFETY: OpenSSL hands in a place for the answer.
+        // SAFETY: the contract: it is writable, and not null here.
         unsafe { no_cache.write(0) };
     }
     match operation {
@@ -355,6 +381,8 @@ unsafe extern "C" fn query_operation(
     }
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"name" => 6,
@@ -366,8 +394,10 @@ unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see the module: `array`.
 unsafe extern "C" fn get_params(_: *mut c_void, array: *mut Param) -> c_int {
-    // SAFETY: OpenSSL hands in an array with a terminator.
+    // SAFETY: the contract: the array has a terminator, or is null.
     let params = unsafe { Params::new(array) };
     const VERSION: &CStr =
         match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -382,6 +412,8 @@ unsafe extern "C" fn get_params(_: *mut c_void, array: *mut Param) -> c_int {
     c_int::from(filled)
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
     static ITEMS: [Item; Reason::ALL.len() + 1] = {
         let mut items = [Item { id: 0, text: null() }; Reason::ALL.len() + 1];
@@ -395,14 +427,17 @@ unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
     ITEMS.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see the module: `provider`, which is used by nobody afterwards; all
+/// other objects of the provider were freed.
 unsafe extern "C" fn teardown(provider: *mut c_void) {
-    // SAFETY: `OSSL_provider_init` made it.
+    // SAFETY: the contract: `OSSL_provider_init` made it.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     if let Some(path) = core.configured(c"counters") {
         // Nobody is left who could be told of a failure.
         let _ = counters::append_to(path.as_ref());
     }
-    // SAFETY: as above, and OpenSSL tears a provider down once.
+    // SAFETY: the contract: `OSSL_provider_init` made it, and nobody uses it afterwards.
     unsafe { Context::<()>::free(provider) };
 }
 
@@ -419,7 +454,9 @@ static PROVIDER: &[Dispatch] = table![
 /// The entry point of the provider, which OpenSSL finds by this name (provider-base(7)).
 ///
 /// # Safety
-/// OpenSSL calls it, with a table of its functions and places for ours and for a context.
+/// OpenSSL calls it, once for a provider: `functions` is null or a table with a terminator, whose functions
+/// have the types of openssl/core_dispatch.h and may be called with `handle` until the provider is torn down;
+/// `ours` and `context` are null or writable for a pointer, aligned. No other thread changes the environment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OSSL_provider_init(
     handle: *const c_void,
@@ -430,7 +467,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
     if functions.is_null() || ours.is_null() || context.is_null() {
         return 0;
     }
-    // SAFETY: OpenSSL guarantees it.
+    // SAFETY: the contract: the table has a terminator, and the places, which are not null, are writable.
     unsafe {
         let core = Core::of(handle, functions);
         if let Some(seconds) = core.configured(c"deadline") {

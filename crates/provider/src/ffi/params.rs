@@ -140,14 +140,16 @@ impl Param {
     /// Fills in octets, or a pointer to them, if that is requested.
     ///
     /// # Safety
-    /// The octets stay where they are until OpenSSL has read them, by its rules for pointers.
+    /// `octets` stay where they are as long as OpenSSL may read them by the pointer: until the object to
+    /// which they belong is used again. If the value is of the type of pointers, its `data` is null or
+    /// writable for a pointer.
     pub(super) unsafe fn fill_octets_or_pointer(&mut self, octets: &[u8]) -> bool {
         if self.data_type != OCTET_PTR {
             return self.fill_octets(octets);
         }
         self.return_size = octets.len();
         if !self.data.is_null() {
-            // SAFETY: a value of this type points to a place for a pointer.
+            // SAFETY: the contract: a value of this type points to a place for a pointer.
             unsafe { self.data.cast::<*const u8>().write_unaligned(octets.as_ptr()) };
         }
         true
@@ -163,8 +165,10 @@ pub(super) struct Params<'a> {
 
 impl<'a> Params<'a> {
     /// # Safety
-    /// `first` is null, or points to an array with a terminator; the array and the memory of its values are valid for
-    /// `'a`.
+    /// `first` is null, or points to an aligned array with a terminator. Array and memory of its values are
+    /// valid for `'a`: names are strings that end with a zero byte; a value that is not null is readable for
+    /// its size, and if it is filled in, writable, and overlaps neither the array, its names nor another
+    /// value. No other code uses them during `'a`.
     pub(super) unsafe fn new(first: *const Param) -> Self {
         Self { first: first.cast_mut(), lifetime: PhantomData }
     }

@@ -53,17 +53,24 @@ pub(super) static ED25519: &[Dispatch] = table![
     19 => gettable_params,
 ];
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`. The property query is not used.
 unsafe extern "C" fn new<const FAMILY: u8>(provider: *mut c_void, _: *const c_char) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     SigningContext::give(core, Signing::new(Family::of_number(FAMILY)))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
+/// [`duplicate`], and is used by nobody afterwards.
 unsafe extern "C" fn free(context: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { SigningContext::free(context) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { SigningContext::shared(context) };
@@ -71,6 +78,9 @@ unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     copy.map_or(null_mut(), |copy| SigningContext::give(own.core, copy))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// is null or a key; `array`.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a terminator or
     // null.
@@ -82,13 +92,17 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `hash` is null or a string; `key` is null or a key; `array`.
 unsafe extern "C" fn message_init(
     context: *mut c_void,
     hash: *const c_char,
     key: *mut c_void,
     array: *const Param,
 ) -> c_int {
-    // SAFETY: as `init`; the name is a string or null.
+    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a
+    // terminator or null; the name is a string or null.
     let (own, key, params, hash) =
         unsafe { (SigningContext::of(context), key_of(key), Params::new(array), text(hash)) };
     let core = own.core;
@@ -98,6 +112,10 @@ unsafe extern "C" fn message_init(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null; `digest` has `digest_length` bytes or is
+/// null.
 unsafe extern "C" fn sign(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -115,6 +133,9 @@ unsafe extern "C" fn sign(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `signature` and `digest` have the lengths beside them or are null.
 unsafe extern "C" fn verify(
     context: *mut c_void,
     signature: *const c_uchar,
@@ -130,6 +151,10 @@ unsafe extern "C" fn verify(
     c_int::from(good.unwrap_or(false))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null; `signature` has `signature_length` bytes or
+/// is null.
 unsafe extern "C" fn recover(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -147,6 +172,9 @@ unsafe extern "C" fn recover(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `data` has `length` bytes or is null.
 unsafe extern "C" fn update(context: *mut c_void, data: *const c_uchar, length: usize) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
     let (own, data) = unsafe { (SigningContext::of(context), bytes(data, length)) };
@@ -154,6 +182,9 @@ unsafe extern "C" fn update(context: *mut c_void, data: *const c_uchar, length: 
     core.succeeds(|| own.value.update(data))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null.
 unsafe extern "C" fn sign_final(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -175,6 +206,9 @@ unsafe extern "C" fn sign_final(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `signature` has `length` bytes or is null.
 unsafe extern "C" fn verify_final(context: *mut c_void, signature: *const c_uchar, length: usize) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
     let (own, signature) = unsafe { (SigningContext::of(context), bytes(signature, length)) };
@@ -186,6 +220,10 @@ unsafe extern "C" fn verify_final(context: *mut c_void, signature: *const c_ucha
     c_int::from(good.unwrap_or(false))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null; `message` has `message_length` bytes or is
+/// null.
 unsafe extern "C" fn sign_message(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -205,6 +243,9 @@ unsafe extern "C" fn sign_message(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `signature` and `message` have the lengths beside them or are null.
 unsafe extern "C" fn verify_message(
     context: *mut c_void,
     signature: *const c_uchar,
@@ -221,6 +262,8 @@ unsafe extern "C" fn verify_message(
     c_int::from(good.unwrap_or(false))
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"digest" => UTF8_STRING,
@@ -233,6 +276,9 @@ unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const P
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (SigningContext::of(context), Params::new(array)) };
@@ -278,6 +324,8 @@ fn set(signing: &mut Signing, params: Params<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"algorithm-id" => OCTET_STRING,
@@ -289,6 +337,9 @@ unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const P
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (own, params) = unsafe { (SigningContext::shared(context), Params::new(array)) };

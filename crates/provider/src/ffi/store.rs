@@ -85,6 +85,8 @@ pub(super) static STORE: &[Dispatch] = table![
     7 => store_close,
 ];
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`; `uri` is null or a string.
 unsafe extern "C" fn store_open(provider: *mut c_void, uri: *const c_char) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider, and a string.
     let (core, uri) = unsafe { (Context::<()>::shared(provider).core, text(uri)) };
@@ -93,11 +95,15 @@ unsafe extern "C" fn store_open(provider: *mut c_void, uri: *const c_char) -> *m
     uri.map_or(null_mut(), |uri| OpenedContext::give(core, opened(uri)))
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"expect" => INTEGER];
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`store_open`]; `array`.
 unsafe extern "C" fn store_set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `store_open`, and an array with a terminator.
     let (own, params) = unsafe { (OpenedContext::of(context), Params::new(array)) };
@@ -109,6 +115,9 @@ unsafe extern "C" fn store_set_params(context: *mut c_void, array: *const Param)
     1
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`store_open`], which the
+/// callback does not use; `callback` may be called with `argument`. The other arguments are not used.
 unsafe extern "C" fn store_load(
     context: *mut c_void,
     callback: Option<Callback>,
@@ -148,11 +157,16 @@ unsafe extern "C" fn store_load(
     }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`store_open`].
 unsafe extern "C" fn store_eof(context: *mut c_void) -> c_int {
     // SAFETY: OpenSSL hands in a value of `store_open`.
     c_int::from(unsafe { OpenedContext::shared(context) }.value.is_over())
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`store_open`], and is
+/// used by nobody afterwards.
 unsafe extern "C" fn store_close(context: *mut c_void) -> c_int {
     // SAFETY: OpenSSL closes it once.
     unsafe { OpenedContext::free(context) };
@@ -180,23 +194,35 @@ pub(super) static EC_DER: &[Dispatch] = decoder!(1, decode_der);
 pub(super) static ED25519_DER: &[Dispatch] = decoder!(2, decode_der);
 pub(super) static X25519_DER: &[Dispatch] = decoder!(3, decode_der);
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn decoder_new<const FAMILY: u8>(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     DecoderContext::give(core, Family::of_number(FAMILY))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`decoder_new`], and is
+/// used by nobody afterwards.
 unsafe extern "C" fn decoder_free(context: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { DecoderContext::free(context) };
 }
 
+/// # Safety
+/// Any arguments are safe: a number is compared.
 unsafe extern "C" fn decoder_does_selection(_: *mut c_void, selection: c_int) -> c_int {
     // The selection may be empty, or include a private key, which comes with its public half.
     c_int::from(selection == 0 || selection & 1 != 0)
 }
 
 /// Passes on the content of a PEM file with a reference.
+///
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`decoder_new`]; `file` is a
+/// file of OpenSSL's that its functions may read during the call; `callback` may be called with `argument`.
+/// The other arguments are not used.
 unsafe extern "C" fn pem_to_der(
     context: *mut c_void,
     file: *mut c_void,
@@ -218,6 +244,11 @@ unsafe extern "C" fn pem_to_der(
 }
 
 /// Delivers the key for the content of such a file; ignores all other bytes.
+///
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`decoder_new`]; `file` is a
+/// file of OpenSSL's that its functions may read during the call; `callback` may be called with `argument`.
+/// The other arguments are not used.
 unsafe extern "C" fn decode_der(
     context: *mut c_void,
     file: *mut c_void,

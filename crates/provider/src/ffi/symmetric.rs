@@ -44,6 +44,8 @@ pub(super) static AES_192_CTR: &[Dispatch] = cipher!(7);
 pub(super) static AES_256_CTR: &[Dispatch] = cipher!(8);
 pub(super) static CHACHA20_POLY1305: &[Dispatch] = cipher!(9);
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`.
 unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
@@ -51,11 +53,16 @@ unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_vo
     made.map_or(null_mut(), |ciphering| CipherContext::give(core, ciphering))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
+/// [`duplicate`], and is used by nobody afterwards.
 unsafe extern "C" fn free(context: *mut c_void) {
     // SAFETY: OpenSSL frees it once.
     unsafe { CipherContext::free(context) };
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { CipherContext::shared(context) };
@@ -63,6 +70,9 @@ unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
     made.map_or(null_mut(), |ciphering| CipherContext::give(own.core, ciphering))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// and `iv` have the lengths beside them or are null; `array`.
 unsafe extern "C" fn encrypt_init(
     context: *mut c_void,
     key: *const c_uchar,
@@ -71,10 +81,13 @@ unsafe extern "C" fn encrypt_init(
     iv_length: usize,
     array: *const Param,
 ) -> c_int {
-    // SAFETY: OpenSSL keeps its promises to this function, which are those of `init`.
+    // SAFETY: the contract is that of `init`.
     unsafe { init(context, true, (key, key_length), (iv, iv_length), array) }
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// and `iv` have the lengths beside them or are null; `array`.
 unsafe extern "C" fn decrypt_init(
     context: *mut c_void,
     key: *const c_uchar,
@@ -83,13 +96,13 @@ unsafe extern "C" fn decrypt_init(
     iv_length: usize,
     array: *const Param,
 ) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the contract is that of `init`.
     unsafe { init(context, false, (key, key_length), (iv, iv_length), array) }
 }
 
 /// # Safety
-/// `context` is a value of `new`; key and vector are null or bytes with their lengths; the array has a terminator or
-/// is null.
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// and `iv` have the lengths beside them or are null; `array`.
 unsafe fn init(
     context: *mut c_void,
     encrypts: bool,
@@ -97,7 +110,8 @@ unsafe fn init(
     iv: (*const c_uchar, usize),
     array: *const Param,
 ) -> c_int {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: the contract: a value of `new`, bytes with their lengths, and an array with a terminator or
+    // null.
     let (Context { core, value }, key_bytes, iv_bytes, params) =
         unsafe { (CipherContext::of(context), bytes(key.0, key.1), bytes(iv.0, iv.1), Params::new(array)) };
     core.succeeds(|| {
@@ -107,6 +121,11 @@ unsafe fn init(
     })
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `written` is writable; `input` has `length` bytes or is null; `out` is null or has room for the outcome,
+/// at most `capacity` bytes, and is `input` or does not overlap its bytes (EVP_EncryptInit(3)). `capacity`
+/// may be above the room that the program has: OpenSSL states the input's length and a block.
 unsafe extern "C" fn update(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -122,6 +141,9 @@ unsafe extern "C" fn update(
     core.succeeds(|| value.update(&text).map(|length| unsafe { written.write(length) }))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `written` is writable; `out` is null or has room for the outcome, at most `capacity` bytes.
 unsafe extern "C" fn finish(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -135,6 +157,11 @@ unsafe extern "C" fn finish(
     core.succeeds(|| value.finish(&out).map(|length| unsafe { written.write(length) }))
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `written` is writable; `input` has `length` bytes or is null; `out` is null or has room for the outcome,
+/// at most `capacity` bytes, and is `input` or does not overlap its bytes (EVP_EncryptInit(3)). `capacity`
+/// may be above the room that the program has: OpenSSL states the input's length and a block.
 unsafe extern "C" fn transform(
     context: *mut c_void,
     out: *mut c_uchar,
@@ -143,7 +170,8 @@ unsafe extern "C" fn transform(
     input: *const c_uchar,
     length: usize,
 ) -> c_int {
-    // SAFETY: as `update`.
+    // SAFETY: OpenSSL hands in a value of `new`, bytes with their length, and a place for the outcome or
+    // null.
     let (Context { core, value }, text) =
         unsafe { (CipherContext::of(context), Text::new(input, length, out, capacity)) };
     // SAFETY: OpenSSL hands in a place for the length.
@@ -160,6 +188,8 @@ fn number_of(mode: Mode) -> i64 {
     }
 }
 
+/// # Safety
+/// Any argument is safe: it is not used.
 unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"mode" => UNSIGNED,
@@ -176,6 +206,8 @@ unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `array`.
 unsafe extern "C" fn get_params<const PLACE: usize>(array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in an array with a terminator.
     let params = unsafe { Params::new(array) };
@@ -193,6 +225,8 @@ unsafe extern "C" fn get_params<const PLACE: usize>(array: *mut Param) -> c_int 
     c_int::from(filled)
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"keylen" => UNSIGNED,
@@ -210,6 +244,9 @@ unsafe extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> 
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`. Values that OpenSSL takes as pointers are valid until the context is used again.
 unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (Context { core, value: ciphering }, params) =
@@ -226,7 +263,7 @@ unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param)
                 b"taglen" | b"tlsaadpad" if is_aead => param.fill_number(TAG_BYTES as i64),
                 // SAFETY: the vector stays in the context.
                 b"iv" => unsafe { param.fill_octets_or_pointer(ciphering.iv()) },
-                // SAFETY: as above.
+                // SAFETY: the vector stays in the context.
                 b"updated-iv" if is_aead => unsafe { param.fill_octets_or_pointer(ciphering.iv()) },
                 // SAFETY: the copy of the vector stays in the context.
                 b"updated-iv" => unsafe { param.fill_octets_or_pointer(ciphering.keep_next_iv()) },
@@ -247,6 +284,8 @@ unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param)
     })
 }
 
+/// # Safety
+/// Any arguments are safe: they are not used.
 unsafe extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"keylen" => UNSIGNED,
@@ -263,6 +302,9 @@ unsafe extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> 
     TABLE.as_ptr()
 }
 
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
 unsafe extern "C" fn set_context_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
     let (Context { core, value }, params) = unsafe { (CipherContext::of(context), Params::new(array)) };

@@ -97,6 +97,12 @@ const _: () = assert!(
         && offset_of!(State, open_text) == 368
 );
 
+// # Safety
+// The declarations, and the structures above, are those of AWS-LC at the version in the names. Structures are aligned,
+// and writable where they are not constant. `set_key` takes a key of 16, 24 or 32 readable bytes, and `encrypt` null or
+// a place for a pointer. All others take a state whose hash key is that of `key`, which `set_key` has written; all but
+// `set_iv` take one whose vector was set. Bytes are readable for `length`, and those at `to` and `tag` writable (of a
+// tag at most 16); `from` and `to` are equal or disjoint. `stream` is what `set_key` returned for the key.
 unsafe extern "C" {
     #[link_name = "aws_lc_0_47_0_aes_ctr_set_key"]
     fn set_key(
@@ -132,6 +138,8 @@ unsafe extern "C" {
     fn write_tag(state: *mut State, tag: *mut u8, length: usize);
 }
 
+// # Safety
+// The declaration is that of AWS-LC at the version in the name. The function takes no arguments, and any call is safe.
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" {
     #[link_name = "aws_lc_0_47_0_crypto_gcm_avx512_enabled"]

@@ -20,6 +20,10 @@ pub(crate) const SECRET_BYTES: usize = 32;
 /// The place of the encapsulation key within the decapsulation key (FIPS 203, algorithm 16).
 const PUBLIC_AT: usize = 1152;
 
+// # Safety
+// The declaration is that of AWS-LC at the version in the name. `context` is a context that was initialised to generate
+// keys; `key` is a place for a pointer to a key, null or owned by the caller, and `seed_length` for a number; `seed` is
+// readable for `*seed_length` bytes. Both `key` and `seed` may be null, and then only the length is written.
 unsafe extern "C" {
     /// Makes the pair of keys of a seed. The bindings have no declaration of it; the name contains the library's
     /// version, so another version does not link.
@@ -42,7 +46,7 @@ pub(crate) struct Kem {
 
 // SAFETY: an EVP_PKEY may be used by several threads at once as long as none changes it, and nothing here does.
 unsafe impl Send for Kem {}
-// SAFETY: as above.
+// SAFETY: operations only read the object, and its count of references is atomic.
 unsafe impl Sync for Kem {}
 
 impl Drop for Kem {

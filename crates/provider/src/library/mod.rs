@@ -40,7 +40,7 @@ fn yes(outcome: c_int) -> Result<(), No> {
 
 fn some<T>(pointer: *mut T) -> Result<NonNull<T>, No> {
     NonNull::new(pointer).ok_or_else(|| {
-        // SAFETY: as in `yes`.
+        // SAFETY: the function takes no arguments and accesses the thread's own queue.
         unsafe { c::ERR_clear_error() };
         No
     })

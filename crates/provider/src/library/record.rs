@@ -10,6 +10,10 @@ use aws_lc_sys as c;
 use std::ffi::c_int;
 use subtle::{Choice, ConditionallySelectable as _};
 
+// # Safety
+// The declarations are those of AWS-LC at the version in the names. A record is readable for `record_length` bytes, and
+// places for numbers are aligned and writable. For `copy_mac`, `bytes` is from 1 to `DIGEST_BYTES_MAX` and at most
+// `length`, which is at most `record_length`; `out` is writable for `bytes`, and does not overlap the record.
 unsafe extern "C" {
     #[link_name = "aws_lc_0_47_0_EVP_tls_cbc_remove_padding"]
     fn remove_padding(

@@ -19,8 +19,10 @@ pub(crate) struct Text {
 
 impl Text {
     /// # Safety
-    /// As long as the value or a part of it is used, `from` is null or can be read for `length` bytes, and `to` is
-    /// null or can be written for `capacity` bytes, by this thread alone.
+    /// As long as the value, a copy or a part of it is used, by this thread alone: `from` is null or readable
+    /// for `length` bytes; `to` is null or writable for the bytes that are transformed or written, of which
+    /// the value lets through at most `capacity` (OpenSSL states a block more than a program must have room
+    /// for); both are equal, or bytes to read and to write do not overlap.
     pub(crate) unsafe fn new(from: *const u8, length: usize, to: *mut u8, capacity: usize) -> Self {
         let length = if from.is_null() { 0 } else { length };
         let capacity = if to.is_null() { 0 } else { capacity };
@@ -112,12 +114,13 @@ impl Text {
         if self.capacity < self.length {
             return Err(No);
         }
-        // SAFETY: the place can be written for `capacity` bytes, and the slice ends with the call.
+        // SAFETY: the contract of `new`: the transformed bytes are writable; the slice ends with the call.
         let to = unsafe { std::slice::from_raw_parts_mut(self.to, self.length) };
         if self.is_in_place() {
             return Ok(call(Buffer::in_place(to)));
         }
-        // SAFETY: the place can be read for `length` bytes, and OpenSSL refuses places that overlap.
+        // SAFETY: the contract of `new`: the place is readable for `length` bytes, which do not overlap those
+        // to be written.
         let from = unsafe { std::slice::from_raw_parts(self.from, self.length) };
         Buffer::out_of_place(from, to).map(call).map_err(|_| No)
     }
@@ -128,8 +131,8 @@ impl Text {
             return call(&[]);
         }
         let length = self.length.min(self.capacity);
-        // SAFETY: the place can be written for `capacity` bytes, the caller has written as many as are to be read, and
-        // the slice ends with the call.
+        // SAFETY: the contract of `new`: the transformed bytes are writable, and the caller has written them; the
+        // slice ends with the call.
         call(unsafe { std::slice::from_raw_parts(self.to, length) })
     }
 
@@ -140,7 +143,7 @@ impl Text {
     pub(crate) fn write(&self, skipped: usize, bytes: &[u8]) -> Result<(), No> {
         skipped.checked_add(bytes.len()).filter(|end| *end <= self.capacity).ok_or(No)?;
         if !bytes.is_empty() {
-            // SAFETY: the place can be written for `capacity` bytes.
+            // SAFETY: the contract of `new`: so many bytes, not more than `capacity`, are writable.
             unsafe { std::ptr::copy(bytes.as_ptr(), self.to.add(skipped), bytes.len()) };
         }
         Ok(())
@@ -150,7 +153,7 @@ impl Text {
     pub(crate) fn erase(&self, length: usize) {
         let length = length.min(self.capacity);
         if length > 0 {
-            // SAFETY: the place can be written for `capacity` bytes.
+            // SAFETY: the contract of `new`: so many bytes, not more than `capacity`, are writable.
             unsafe { std::ptr::write_bytes(self.to, 0, length) };
         }
     }

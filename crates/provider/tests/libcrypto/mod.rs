@@ -71,7 +71,7 @@ pub(crate) struct LibCrypto {
 
 // SAFETY: a library context may be used by several threads (openssl-threads(7)).
 unsafe impl Send for LibCrypto {}
-// SAFETY: as above.
+// SAFETY: a library context may be used by several threads (openssl-threads(7)).
 unsafe impl Sync for LibCrypto {}
 
 /// The text of a test, and how it is handed in.
@@ -138,7 +138,8 @@ impl LibCrypto {
     }
 
     /// # Safety
-    /// Both are objects of the library.
+    /// `*context` is a context and `cipher` a cipher of the loaded library, and both live; the context may be
+    /// freed and replaced by another one.
     unsafe fn run(&self, context: &mut Object, cipher: Object, case: &Case<'_>) -> Option<Done> {
         let f = &self.functions;
         let good = |outcome: c_int| (outcome == 1).then_some(());
@@ -150,7 +151,7 @@ impl LibCrypto {
             out[..case.text.len()].copy_from_slice(case.text);
         }
         let (mut read, mut written) = (0, 0);
-        // SAFETY: as above.
+        // SAFETY: the contract: both are objects of the library; keys, vectors and texts have their lengths.
         unsafe {
             good((f.EVP_CipherInit_ex2)(*context, cipher, null(), null(), direction, null()))?;
             if case.data.is_some() {
