@@ -29,7 +29,7 @@ fn yes(outcome: c_int) -> Result<(), No> {
 
 fn some<T>(pointer: *mut T) -> Result<NonNull<T>, No> {
     NonNull::new(pointer).ok_or_else(|| {
-        // SAFETY: as in `yes`.
+        // SAFETY: the function takes no arguments and accesses the thread's own queue.
         unsafe { c::ERR_clear_error() };
         No
     })
@@ -42,7 +42,7 @@ pub(crate) struct Pkey(NonNull<c::EVP_PKEY>);
 // SAFETY: openssl/evp.h: an EVP_PKEY may be used by several threads at once as long as none changes it, and nothing
 // here does.
 unsafe impl Send for Pkey {}
-// SAFETY: as above.
+// SAFETY: an EVP_PKEY is only read through shared references, and its count of references is atomic.
 unsafe impl Sync for Pkey {}
 
 impl Drop for Pkey {
@@ -406,7 +406,8 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_sign_init(context.0.as_ptr()))? };
         context.pad(padding)?;
-        // SAFETY: as above; `filled` provides memory of the stated length.
+        // SAFETY: the context lives and was initialised to sign; slices have their lengths, and `filled`
+        // provides memory of the stated length.
         filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_sign(context.0.as_ptr(), out, length, digest.as_ptr(), digest.len())
         })
@@ -418,7 +419,7 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_verify_init(context.0.as_ptr()))? };
         context.pad(padding)?;
-        // SAFETY: as above.
+        // SAFETY: the context lives and was initialised to verify; slices have their lengths.
         yes(unsafe {
             let (signature, length) = (signature.as_ptr(), signature.len());
             c::EVP_PKEY_verify(context.0.as_ptr(), signature, length, digest.as_ptr(), digest.len())
@@ -431,7 +432,8 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_verify_recover_init(context.0.as_ptr()))? };
         context.pad(Some(padding))?;
-        // SAFETY: as above; `filled` provides memory of the stated length.
+        // SAFETY: the context lives and was initialised to recover; slices have their lengths, and `filled`
+        // provides memory of the stated length.
         filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_verify_recover(context.0.as_ptr(), out, length, signature.as_ptr(), signature.len())
         })
@@ -465,7 +467,8 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_decrypt_init(context.0.as_ptr()))? };
         context.pad(Some(padding))?;
-        // SAFETY: as above; `filled` provides memory of the stated length.
+        // SAFETY: the context lives and was initialised to decrypt; slices have their lengths, and `filled`
+        // provides memory of the stated length.
         filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_decrypt(context.0.as_ptr(), out, length, ciphertext.as_ptr(), ciphertext.len())
         })
@@ -476,7 +479,8 @@ impl Pkey {
         // SAFETY: the context lives; slices have their lengths.
         unsafe { yes(c::EVP_PKEY_encrypt_init(context.0.as_ptr()))? };
         context.pad(Some(padding))?;
-        // SAFETY: as above; `filled` provides memory of the stated length.
+        // SAFETY: the context lives and was initialised to encrypt; slices have their lengths, and `filled`
+        // provides memory of the stated length.
         let out = filled(self.size(), |out, length| unsafe {
             c::EVP_PKEY_encrypt(context.0.as_ptr(), out, length, plaintext.as_ptr(), plaintext.len())
         })?;
@@ -577,14 +581,19 @@ pub(crate) fn gcm(
 }
 
 /// Copies the passphrase to which `secret` points.
+///
+/// # Safety
+/// AWS-LC calls it, as the callback of a function that reads PEM (openssl/pem.h): `out` is writable for
+/// `size` bytes, and `secret` is the pointer that was given with it, which points to a `&[u8]` that outlives
+/// the call.
 unsafe extern "C" fn give_passphrase(
     out: *mut std::ffi::c_char,
     size: c_int,
     _: c_int,
     secret: *mut std::ffi::c_void,
 ) -> c_int {
-    // SAFETY: `of_pem` passes a pointer to a slice that outlives the call, and the library passes `size` bytes to
-    // write to.
+    // SAFETY: the contract: `of_pem` passes a pointer to a slice that outlives the call, and the library
+    // passes `size` bytes to write to, with which the passphrase was compared.
     unsafe {
         let passphrase: &[u8] = *secret.cast::<&[u8]>();
         let capacity = usize::try_from(size).unwrap_or(0);
