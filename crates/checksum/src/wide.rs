@@ -23,37 +23,39 @@ mod vectors {
         /// Returns a vector of equal words.
         ///
         /// # Safety
-        /// The machine has the vector's instructions, as for all other operations.
+        /// The CPU has the vector's instructions: AVX2 for `__m256i`, AVX-512 F for `__m512i`.
         unsafe fn splat(word: u32) -> Self;
 
         /// # Safety
-        /// A vector's bytes can be read.
+        /// A vector's bytes at `from` are readable, with any alignment. The CPU has the vector's
+        /// instructions.
         unsafe fn load(from: *const u32) -> Self;
 
         /// # Safety
-        /// A vector's bytes can be written.
+        /// A vector's bytes at `into` are writable, with any alignment. The CPU has the vector's
+        /// instructions.
         unsafe fn store(self, into: *mut u32);
 
         /// # Safety
-        /// As above.
+        /// The CPU has the vector's instructions.
         unsafe fn or(self, other: Self) -> Self;
 
         /// Returns the sums of words, modulo 2^32.
         ///
         /// # Safety
-        /// As above.
+        /// The CPU has the vector's instructions.
         unsafe fn add(self, other: Self) -> Self;
 
         /// Returns the low halves of the words.
         ///
         /// # Safety
-        /// As above.
+        /// The CPU has the vector's instructions.
         unsafe fn low(self) -> Self;
 
         /// Returns the high halves of the words.
         ///
         /// # Safety
-        /// As above.
+        /// The CPU has the vector's instructions.
         unsafe fn high(self) -> Self;
     }
 
@@ -62,45 +64,63 @@ mod vectors {
             impl Words for $vector {
                 const WORDS: usize = size_of::<$vector>() / 4;
 
+                /// # Safety
+                /// The CPU has the vector's instructions.
                 #[inline(always)]
                 unsafe fn splat(word: u32) -> Self {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the contract: the CPU has the vector's instructions.
                     unsafe { $splat(word as i32) }
                 }
 
+                /// # Safety
+                /// A vector's bytes at `from` are readable, with any alignment. The CPU has the vector's
+                /// instructions.
                 #[inline(always)]
                 unsafe fn load(from: *const u32) -> Self {
-                    // SAFETY: the caller has the instructions, and the bytes can be read.
+                    // SAFETY: the contract: the bytes are readable, and the CPU has the vector's
+                    // instructions.
                     unsafe { $load(from.cast()) }
                 }
 
+                /// # Safety
+                /// A vector's bytes at `into` are writable, with any alignment. The CPU has the vector's
+                /// instructions.
                 #[inline(always)]
                 unsafe fn store(self, into: *mut u32) {
-                    // SAFETY: the caller has the instructions, and the bytes can be written.
+                    // SAFETY: the contract: the bytes are writable, and the CPU has the vector's
+                    // instructions.
                     unsafe { $store(into.cast(), self) }
                 }
 
+                /// # Safety
+                /// The CPU has the vector's instructions.
                 #[inline(always)]
                 unsafe fn or(self, other: Self) -> Self {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the contract: the CPU has the vector's instructions.
                     unsafe { $or(self, other) }
                 }
 
+                /// # Safety
+                /// The CPU has the vector's instructions.
                 #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the contract: the CPU has the vector's instructions.
                     unsafe { $add(self, other) }
                 }
 
+                /// # Safety
+                /// The CPU has the vector's instructions.
                 #[inline(always)]
                 unsafe fn low(self) -> Self {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the contract: the CPU has the vector's instructions.
                     unsafe { $and(self, $splat(0xffff)) }
                 }
 
+                /// # Safety
+                /// The CPU has the vector's instructions.
                 #[inline(always)]
                 unsafe fn high(self) -> Self {
-                    // SAFETY: the caller has the instructions.
+                    // SAFETY: the contract: the CPU has the vector's instructions.
                     unsafe { $shift::<$bits>(self) }
                 }
             }
@@ -124,7 +144,7 @@ mod vectors {
         #[inline(always)]
         unsafe fn new() -> Self {
             const { assert!(4 * W::WORDS * N == BLOCK_BYTES) };
-            // SAFETY: the caller has the instructions.
+            // SAFETY: the contract: the CPU has the vector's instructions.
             let (zero, nothing) = unsafe { (W::splat(0), W::splat(core::hint::black_box(0))) };
             Self { halves: [[zero; 2]; N], nothing }
         }
@@ -137,7 +157,7 @@ mod vectors {
         unsafe fn add(&mut self, block: &Block, into: Option<&mut Block>) {
             let into = into.map(|into| into.as_mut_ptr().cast::<u32>());
             for (n, [low, high]) in self.halves.iter_mut().enumerate() {
-                // SAFETY: `N` vectors are a block, and the caller has the instructions.
+                // SAFETY: `N` vectors are a block; the contract: the CPU has the vector's instructions.
                 unsafe {
                     let words = W::load(block.as_ptr().cast::<u32>().add(n * W::WORDS));
                     if let Some(into) = into {
@@ -157,7 +177,7 @@ mod vectors {
             let mut sum = 0;
             for half in 0..2 {
                 for (n, halves) in self.halves.iter().enumerate() {
-                    // SAFETY: `N` vectors are a block, and the caller has the instructions.
+                    // SAFETY: `N` vectors are a block; the contract: the CPU has the vector's instructions.
                     unsafe { halves[half].store(words.as_mut_ptr().add(n * W::WORDS)) };
                 }
                 sum += words.iter().map(|&word| u64::from(word)).sum::<u64>();
@@ -173,7 +193,7 @@ mod vectors {
         let (blocks, tail) = data.as_chunks::<BLOCK_BYTES>();
         let mut sum = tail_sum(tail);
         for run in blocks.chunks(RUN_BLOCKS) {
-            // SAFETY: the caller has the instructions.
+            // SAFETY: the contract: the CPU has the vector's instructions.
             sum += unsafe {
                 let mut sums = Sums::<W, N>::new();
                 for block in run {
@@ -193,7 +213,7 @@ mod vectors {
         let (into_blocks, _) = into.as_chunks_mut::<BLOCK_BYTES>();
         let mut sum = 0;
         for (run, into_run) in blocks.chunks(RUN_BLOCKS).zip(into_blocks.chunks_mut(RUN_BLOCKS)) {
-            // SAFETY: the caller has the instructions.
+            // SAFETY: the contract: the CPU has the vector's instructions.
             sum += unsafe {
                 let mut sums = Sums::<W, N>::new();
                 for (block, into) in run.iter().zip(into_run) {
