@@ -200,10 +200,11 @@ pub(super) struct Manager {
 
 impl Manager {
     /// # Safety
-    /// There must be a pointer to a function of type `F` at `offset`.
+    /// The manager has a pointer to a function of type `F`, aligned, at `offset` bytes from its start.
     unsafe fn function<F: Copy>(&self, offset: usize) -> F {
         const { assert!(size_of::<F>() == size_of::<usize>()) }
-        // SAFETY: the manager of version 1.3 is longer than the last offset; the caller guarantees the type.
+        // SAFETY: the manager of version 1.3 is longer than the last offset; the contract: the pointer there
+        // has the type.
         unsafe { self.manager.byte_add(offset).cast::<F>().read() }
     }
 

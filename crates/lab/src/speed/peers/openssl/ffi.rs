@@ -323,7 +323,7 @@ impl Mac {
 
 impl Drop for Mac {
     fn drop(&mut self) {
-        // SAFETY: the same as for Hash.
+        // SAFETY: this value owns both, and frees each once.
         unsafe {
             (self.library.functions.EVP_MAC_CTX_free)(self.context);
             (self.library.functions.EVP_MAC_free)(self.algorithm);
@@ -401,7 +401,8 @@ impl CipherContext {
     }
 
     /// # Safety
-    /// `input` must be readable for `output.len()` bytes; `tag`, unless null, for [`TAG_BYTES`].
+    /// The context is keyed for an AEAD with a vector of 12 bytes. `input` is readable for `output.len()`
+    /// bytes, and is `output` or does not overlap it; `tag` is null, or readable for [`TAG_BYTES`].
     unsafe fn authenticated(
         &mut self,
         nonce: &[u8; 12],
@@ -416,7 +417,8 @@ impl CipherContext {
         };
         let mut written = 0;
         let mut rest = [0; 32];
-        // SAFETY: the context is live and keyed for an AEAD with a 12-byte nonce; the caller guarantees the rest.
+        // SAFETY: the contract: a context of such an AEAD, and as many bytes of input and tag as are read;
+        // slices have their lengths.
         unsafe {
             (functions.EVP_CipherInit_ex2)(self.context, null_mut(), null(), nonce.as_ptr(), -1, null()) == 1
                 && (aad.is_empty()
@@ -443,7 +445,7 @@ impl CipherContext {
 
 impl Drop for CipherContext {
     fn drop(&mut self) {
-        // SAFETY: the same as for Hash.
+        // SAFETY: this value owns both, and frees each once.
         unsafe {
             (self.library.functions.EVP_CIPHER_CTX_free)(self.context);
             (self.library.functions.EVP_CIPHER_free)(self.algorithm);

@@ -201,7 +201,7 @@ fn set(library: &'static OpenSsl, context: &Context, parameters: &[Parameter]) -
     }
     let end = Parameter { key: null(), data_type: 0, data: null_mut(), data_size: 0, return_size: 0 };
     let all: Vec<Parameter> = parameters.iter().copied().chain([end]).collect();
-    // SAFETY: the list ends with a parameter without key; the values are those of the callers, which live.
+    // SAFETY: the list ends with a parameter without key; the values, which the callers made, live.
     let result = unsafe { (library.keys.EVP_PKEY_CTX_set_params)(context.1, all.as_ptr()) };
     library.good(result).then_some(())
 }
@@ -216,7 +216,7 @@ pub(in super::super) struct Key {
 // SAFETY: a key is not changed after it was generated, its count of references is atomic, and the library allows any
 // number of threads to use it.
 unsafe impl Send for Key {}
-// SAFETY: as above.
+// SAFETY: a key is not changed after it was generated, and its count of references is atomic.
 unsafe impl Sync for Key {}
 
 impl Drop for Key {
