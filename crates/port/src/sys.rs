@@ -210,14 +210,15 @@ pub(crate) struct Headers {
 /// Writes the value of a control item, and returns the place of the next one.
 ///
 /// # Safety
-/// `header` is a header of `message`'s control buffer, which has room for the value and one more header.
+/// `header` is a header of `message`'s control buffer, writable and aligned. From it on the buffer has room
+/// for a header with the value, and for one more header; `message` has the buffer's pointer and length.
 unsafe fn put<T>(
     message: &libc::msghdr,
     header: *mut libc::cmsghdr,
     (level, kind): (libc::c_int, libc::c_int),
     value: T,
 ) -> *mut libc::cmsghdr {
-    // SAFETY: by this function's own condition.
+    // SAFETY: the contract: the buffer has room for the header with its value, and for the next header.
     unsafe {
         (*header).cmsg_level = level;
         (*header).cmsg_type = kind;
