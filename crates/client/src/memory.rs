@@ -31,7 +31,7 @@ pub struct Memory {
 
 // SAFETY: all accesses go through atomics, and the mapping lives until the value is dropped.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: all accesses go through atomics.
 unsafe impl Sync for Memory {}
 
 impl Memory {

@@ -19,7 +19,7 @@ pub(super) struct RsaKey(NonNull<EVP_PKEY>);
 // SAFETY: the key is only read after it was made, and the library locks the state that it keeps within a key, its
 // blinding.
 unsafe impl Send for RsaKey {}
-// SAFETY: as above: `RSA_sign` may run in several threads at once.
+// SAFETY: the key is only read, and `RSA_sign` may run in several threads at once.
 unsafe impl Sync for RsaKey {}
 
 impl Drop for RsaKey {

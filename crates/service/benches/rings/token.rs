@@ -169,7 +169,7 @@ const SERIAL: c_ulong = 4;
 /// Starts the module, and logs in; returns the token's slot.
 ///
 /// # Safety
-/// The functions are those of a module that is not in use.
+/// `all` are the functions of a PKCS#11 module in the order of its list, which nobody else uses.
 unsafe fn log_in(all: &[*const (); 68], pin: &str) -> Result<c_ulong, String> {
     // CKF_OS_LOCKING_OK.
     let arguments = Arguments { locks: [null(); 4], flags: 2, reserved: null() };
