@@ -36,14 +36,19 @@ static ALLOCATOR: Counting = Counting;
 
 // SAFETY: memory comes from and returns to `System` with the caller's layout; counting neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
+    /// # Safety
+    /// The contract of [`GlobalAlloc::alloc`]: `layout` has a size above 0.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let count = if is_first_thread() { &BY_FIRST_THREAD } else { &BY_OTHERS };
         count.fetch_add(1, Relaxed);
         LIVE_BYTES.fetch_add(layout.size() as i64, Relaxed);
-        // SAFETY: the caller's guarantee about `layout` is passed on.
+        // SAFETY: the contract: the layout has a size above 0, as `System` asks too.
         unsafe { System.alloc(layout) }
     }
 
+    /// # Safety
+    /// The contract of [`GlobalAlloc::dealloc`]: `pointer` came from this allocator with this layout, and was
+    /// not freed.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size() as i64, Relaxed);
         // SAFETY: `pointer` came from `alloc` with this layout, that is, from `System`.

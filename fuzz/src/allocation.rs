@@ -20,13 +20,18 @@ static ALLOCATOR: Counting = Counting;
 // allocates nor unwinds. `realloc` and `alloc_zeroed` are the provided methods, which call these two: while a vector
 // moves, both of its places count.
 unsafe impl GlobalAlloc for Counting {
+    /// # Safety
+    /// The contract of [`GlobalAlloc::alloc`]: `layout` has a size above 0.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live_bytes = LIVE_BYTES.fetch_add(layout.size(), Relaxed).wrapping_add(layout.size());
         PEAK_BYTES.fetch_max(live_bytes, Relaxed);
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the contract: the layout has a size above 0, as `System` asks too.
         unsafe { System.alloc(layout) }
     }
 
+    /// # Safety
+    /// The contract of [`GlobalAlloc::dealloc`]: `pointer` came from this allocator with this layout, and was
+    /// not freed.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
         // SAFETY: `pointer` came from `alloc` above with this layout, and therefore from `System`.
