@@ -12,6 +12,7 @@ mod lexer;
 mod manifests;
 mod names;
 mod picture;
+mod safety;
 mod sources;
 mod tree;
 mod visibility;
@@ -71,6 +72,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(visibility::check(&files));
     findings.extend(circles::check(&files, exceptions::CURRENT.circles));
     findings.extend(names::check(&files));
+    findings.extend(safety::check(&files));
     findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
     findings.extend(layout::check(root)?);
