@@ -154,15 +154,15 @@ pub enum AssociationError {
     /// The suite belongs to the other protocol.
     #[error("{suite} is no suite of {}", protocol.name())]
     WrongProtocol {
-        /// The suite.
+        /// The suite that was given.
         suite: Suite,
-        /// The protocol.
+        /// The protocol that was given, which has no such suite.
         protocol: Protocol,
     },
     /// The key material has the wrong length.
     #[error("{suite} takes {expected_bytes} bytes of key material, not {given_bytes}")]
     Material {
-        /// The suite.
+        /// The suite that the material is for.
         suite: Suite,
         /// The length that the suite needs.
         expected_bytes: usize,
@@ -300,7 +300,7 @@ impl Association {
         self.whereabouts = Some(whereabouts);
     }
 
-    /// Returns the parameters.
+    /// Returns the parameters that the association was made with.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }

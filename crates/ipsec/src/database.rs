@@ -149,7 +149,7 @@ pub struct Snapshot {
     pub inbound: Table<(Protocol, u32), Arc<Inbound>>,
 }
 
-/// The databases.
+/// The policies (SPD) and associations (SAD) of RFC 4301, section 4.4, and the requests for new associations.
 #[derive(Debug, Default)]
 pub struct Database {
     snapshot: ArcSwap<Snapshot>,
@@ -166,7 +166,7 @@ const REQUESTS_MAX: usize = 4 * 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SPI {spi:#x} is in use")]
 pub struct SpiInUse {
-    /// The SPI.
+    /// The SPI that was to be installed.
     pub spi: u32,
 }
 

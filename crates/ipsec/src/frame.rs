@@ -55,7 +55,7 @@ pub enum Ends {
 pub struct Outer {
     /// The addresses.
     pub ends: Ends,
-    /// The hop limit.
+    /// The hop limit of IPv6, the time to live of IPv4.
     pub hop_limit: u8,
     /// Forbids routers to fragment the packet (IPv4; RFC 4301, section 8.1).
     pub dont_fragment: bool,

@@ -13,7 +13,7 @@ use std::{
 pub struct Limits {
     /// Bytes of payload.
     pub bytes: Option<u64>,
-    /// Packets.
+    /// The number of packets carried.
     pub packets: Option<u64>,
     /// The time since the association was installed.
     pub age: Option<Duration>,

@@ -143,7 +143,7 @@ pub struct Flow {
     pub protocol: u8,
     /// The local port, or ICMP type and code; `None` if the packet has no port or hides it (a later fragment, ESP).
     pub local_port: Option<u16>,
-    /// The remote port.
+    /// The remote port, or ICMP type and code; `None` as for the local port.
     pub remote_port: Option<u16>,
 }
 
@@ -158,7 +158,7 @@ pub struct Selector {
     pub protocol: Option<u8>,
     /// The local ports; `None` matches any, and packets whose ports are hidden.
     pub local_ports: Option<RangeInclusive<u16>>,
-    /// The remote ports.
+    /// The remote ports; `None` as for the local ports.
     pub remote_ports: Option<RangeInclusive<u16>>,
 }
 

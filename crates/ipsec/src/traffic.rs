@@ -23,9 +23,9 @@ pub enum Ports {
 pub struct Range {
     /// The protocol above IP; `None` matches any.
     pub protocol: Option<u8>,
-    /// The ports.
+    /// The ports of that side (RFC 4301, section 4.4.1.1).
     pub ports: Ports,
-    /// The addresses.
+    /// The first and the last address, both included.
     pub addresses: RangeInclusive<IpAddr>,
 }
 

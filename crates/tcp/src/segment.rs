@@ -102,7 +102,7 @@ pub struct Options {
     pub window_scale: Option<u8>,
     /// The sender understands [`Options::sack`]; on SYN only.
     pub sack_permitted: bool,
-    /// Timestamps.
+    /// The sender's clock and its echo of ours (RFC 7323); once both SYNs had them, every segment but a reset has them.
     pub timestamps: Option<Timestamps>,
     /// Blocks that have arrived beyond the acknowledgement.
     pub sack: SackBlocks,
@@ -119,7 +119,7 @@ pub struct Header {
     pub flags: Flags,
     /// The window field, not scaled.
     pub window: u16,
-    /// Options.
+    /// The options that are understood; 40 bytes at most on the wire.
     pub options: Options,
 }
 
@@ -156,9 +156,9 @@ impl Payload {
 /// A segment that has arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
-    /// Its header.
+    /// All that was read of the segment but ports and checksum.
     pub header: Header,
-    /// Its payload.
+    /// The bytes behind the header, in the slot that they arrived in; none in a pure acknowledgement.
     pub payload: Payload,
 }
 
@@ -202,7 +202,7 @@ impl fmt::Debug for Parts {
 /// A segment to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Transmit {
-    /// Its header.
+    /// All but ports and checksum, which the layer below adds.
     pub header: Header,
     /// Its payload. The slots stay the connection's until they are handed back, so a layer below that changes bytes
     /// writes them elsewhere.

@@ -13,11 +13,11 @@ pub const FDDI_SNAP_BYTES: usize = 21;
 
 /// Protocols that a frame may carry.
 pub mod ethertype {
-    /// IPv4.
+    /// IPv4 (RFC 894).
     pub const IPV4: u16 = 0x0800;
-    /// ARP.
+    /// ARP (RFC 826).
     pub const ARP: u16 = 0x0806;
-    /// IPv6.
+    /// IPv6 (RFC 2464).
     pub const IPV6: u16 = 0x86dd;
 }
 

@@ -13,9 +13,9 @@ pub mod icmp_kind {
     pub const ECHO_REPLY: u8 = 0;
     /// Destination unreachable; code 4: fragmentation needed, with the next hop's MTU in the last two bytes (RFC 1191).
     pub const UNREACHABLE: u8 = 3;
-    /// Echo request.
+    /// Echo request (RFC 792), with identifier and sequence number in the last four bytes.
     pub const ECHO_REQUEST: u8 = 8;
-    /// Time exceeded.
+    /// Time exceeded: the time to live ran out (code 0), or fragments were missing for too long (code 1).
     pub const TIME_EXCEEDED: u8 = 11;
 }
 
@@ -25,9 +25,9 @@ pub mod icmp6_kind {
     pub const UNREACHABLE: u8 = 1;
     /// Packet too big, with the next hop's MTU in the last four bytes.
     pub const TOO_BIG: u8 = 2;
-    /// Time exceeded.
+    /// Time exceeded: the hop limit ran out (code 0), or fragments were missing for too long (code 1).
     pub const TIME_EXCEEDED: u8 = 3;
-    /// Echo request.
+    /// Echo request (RFC 4443, section 4.1), with identifier and sequence number in the last four bytes.
     pub const ECHO_REQUEST: u8 = 128;
     /// Answer to an echo request.
     pub const ECHO_REPLY: u8 = 129;
@@ -57,7 +57,7 @@ impl<B: AsRef<[u8]>> Icmp<B> {
         self.0.as_ref()[1]
     }
 
-    /// Returns the checksum.
+    /// Returns the checksum as it was sent; [`Self::checksum_is_right`] verifies it.
     pub fn checksum(&self) -> u16 {
         u16_at(self.0.as_ref(), 2)
     }

@@ -130,7 +130,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         &self.0.as_ref()[IPV4_BYTES..self.header_bytes()]
     }
 
-    /// Returns the payload.
+    /// Returns the bytes from the end of the header to the packet's total length, without a link's padding.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[self.header_bytes()..self.total_bytes()]
     }

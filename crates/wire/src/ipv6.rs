@@ -152,7 +152,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
         put_u16(self.0.as_mut(), 0, kept | u16::from(value) << 4);
     }
 
-    /// Sets ECN.
+    /// Sets ECN (RFC 3168) to the two low bits of `ecn`, and keeps DSCP.
     pub fn set_ecn(&mut self, ecn: u8) {
         self.set_traffic_class(self.traffic_class() & !3 | ecn & 3);
     }

@@ -42,13 +42,13 @@ pub use udp::{UDP_BYTES, Udp, UdpFields};
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;
-    /// ICMP.
+    /// ICMP for IPv4 (RFC 792).
     pub const ICMP: u8 = 1;
     /// IPv4 inside IP.
     pub const IPV4: u8 = 4;
-    /// TCP.
+    /// TCP (RFC 9293).
     pub const TCP: u8 = 6;
-    /// UDP.
+    /// UDP (RFC 768).
     pub const UDP: u8 = 17;
     /// IPv6 inside IP.
     pub const IPV6: u8 = 41;
@@ -56,11 +56,11 @@ pub mod protocol {
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
-    /// ESP.
+    /// ESP (RFC 4303).
     pub const ESP: u8 = 50;
-    /// AH.
+    /// AH (RFC 4302).
     pub const AH: u8 = 51;
-    /// ICMPv6.
+    /// ICMPv6 (RFC 4443).
     pub const ICMPV6: u8 = 58;
     /// No next header: ESP's dummy packets have it (RFC 4303 section 2.6).
     pub const NONE: u8 = 59;

@@ -17,7 +17,7 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// The protocol that every packet of a capture begins with (`LINKTYPE_`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Ethernet.
+    /// Ethernet frames (`LINKTYPE_ETHERNET`).
     Ethernet,
     /// FDDI with LLC.
     Fddi,

@@ -105,7 +105,7 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         u32_at(self.0.as_ref(), 8)
     }
 
-    /// Returns the flags.
+    /// Returns the control bits (RFC 9293, section 3.1).
     pub fn flags(&self) -> TcpFlags {
         TcpFlags(self.0.as_ref()[13])
     }
@@ -115,7 +115,7 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         u16_at(self.0.as_ref(), 14)
     }
 
-    /// Returns the checksum.
+    /// Returns the checksum as it was sent; [`Self::checksum_is_right`] verifies it.
     pub fn checksum(&self) -> u16 {
         u16_at(self.0.as_ref(), 16)
     }
@@ -135,7 +135,7 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         &self.0.as_ref()[TCP_BYTES..self.header_bytes()]
     }
 
-    /// Returns the options.
+    /// Returns the options one by one; each may be malformed.
     pub fn options(&self) -> TcpOptions<'_> {
         TcpOptions(self.option_bytes())
     }
@@ -193,7 +193,7 @@ pub struct TcpFields {
     pub sequence_number: u32,
     /// Number of the byte expected next.
     pub acknowledgment_number: u32,
-    /// The flags.
+    /// The control bits (RFC 9293, section 3.1).
     pub flags: TcpFlags,
     /// Bytes that the sender takes, scaled.
     pub window: u16,
