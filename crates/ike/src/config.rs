@@ -156,7 +156,7 @@ impl fmt::Debug for Expect {
 /// Traffic that is protected, and its protection.
 #[derive(Clone, Debug)]
 pub struct ChildPolicy {
-    /// Its name.
+    /// The owner's name for it, which is not sent.
     pub name: String,
     /// Traffic on our side.
     pub local: Vec<TrafficSelector>,
@@ -172,10 +172,10 @@ pub struct ChildPolicy {
     pub resources: u16,
 }
 
-/// A peer.
+/// The configuration for a peer, or for many if addresses and identity are left open.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its name.
+    /// The owner's name for it, which is not sent.
     pub name: String,
     /// Our address towards the peer; `None` for any address, with which we cannot be the initiator.
     pub local: Option<IpAddr>,

@@ -64,7 +64,7 @@ pub enum Mode {
 pub struct Install {
     /// The IKE SA that it belongs to.
     pub ike: IkeId,
-    /// The child.
+    /// The number by which later events name the child.
     pub child: ChildId,
     /// The peer's place among the peers of the endpoint.
     pub peer: usize,
@@ -129,7 +129,7 @@ pub enum Reason {
     Authentication {
         /// The identity that the peer sent.
         identity: String,
-        /// The problem.
+        /// The cause, in words.
         problem: String,
     },
     /// No traffic is common to both.
@@ -235,22 +235,22 @@ pub enum Event {
         peer: Option<usize>,
         /// The address and port of the other end.
         from: SocketAddr,
-        /// The reason.
+        /// The cause; [`Reason::Closed`] if the owner has ended it.
         reason: Reason,
     },
     /// A child is to be installed.
     Install(Box<Install>),
     /// The outbound association of a child that was installed before has to be used from now on.
     UseOutbound {
-        /// The child.
+        /// The child of an earlier [`Event::Install`].
         child: ChildId,
     },
     /// A child has ended. Its outbound association ends at once; its inbound association may receive packets under
     /// way for some seconds.
     Remove {
-        /// The child.
+        /// The child of an earlier [`Event::Install`]; its number is not used again.
         child: ChildId,
-        /// The reason.
+        /// The cause; [`Reason::Replaced`] if another child carries the traffic.
         reason: Reason,
     },
     /// A child was not established; the IKE SA remains.
@@ -261,7 +261,7 @@ pub enum Event {
         policy: Option<usize>,
         /// The resource that we requested the child for, as in [`Install::resource`].
         resource: Option<Vec<u8>>,
-        /// The reason.
+        /// The refusal, by the peer ([`Reason::Refused`]) or by us.
         reason: Reason,
     },
     /// The peer has refused a successor of a child or of the IKE SA itself, and would do so again: the owner should begin
@@ -275,14 +275,14 @@ pub enum Event {
         proposals: String,
         /// The key exchange that the peer asks for, if it says so.
         wanted: Option<String>,
-        /// The reason.
+        /// The refusal. TEMPORARY_FAILURE makes no event.
         reason: Reason,
     },
     /// A stranger's first message was refused.
     Refused {
         /// The path that it arrived along.
         path: Path,
-        /// The reason.
+        /// The cause; the stranger gets a notification at most.
         reason: Reason,
     },
     /// The peer's or our address has changed: ESP of all children of the IKE SA uses the new path.

@@ -28,7 +28,7 @@ const MAX_IDENTITY_BYTES: usize = 1024;
 /// The identity of an end.
 #[derive(Clone)]
 pub enum Identity {
-    /// An address.
+    /// ID_IPV4_ADDR or ID_IPV6_ADDR (RFC 7296, section 3.5).
     Address(IpAddr),
     /// A host's name, in lower case.
     Host(String),

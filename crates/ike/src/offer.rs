@@ -33,7 +33,7 @@ pub enum OfferError {
     /// A word is not the name of an algorithm.
     #[error("{word:?} is no algorithm; known are {}", choices())]
     Unknown {
-        /// The word.
+        /// The part of the proposal, between hyphens, that was not understood.
         word: String,
     },
     /// A type has no algorithm, or has one where none is allowed.
@@ -41,7 +41,7 @@ pub enum OfferError {
     Incomplete {
         /// The proposal.
         text: String,
-        /// The problem.
+        /// The rest of a sentence that begins with the proposal.
         problem: &'static str,
     },
 }

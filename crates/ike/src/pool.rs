@@ -49,9 +49,9 @@ pub struct Assignment {
 /// A set of address families.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Families {
-    /// IPv4.
+    /// Whether an IPv4 address and name servers at such addresses are wanted.
     pub ipv4: bool,
-    /// IPv6.
+    /// Whether an IPv6 address and name servers at such addresses are wanted.
     pub ipv6: bool,
 }
 

@@ -160,7 +160,7 @@ impl Prf {
     }
 }
 
-/// A key exchange.
+/// A method of type 4 (RFC 7296, section 3.3.2): a Diffie-Hellman group or a key encapsulation (RFC 9370).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyExchange {
     /// ML-KEM-768 (FIPS 203), in IKE_INTERMEDIATE or as an additional exchange.

@@ -47,7 +47,7 @@ pub struct Method(pub u8);
 impl Method {
     /// RSA with SHA-1 (PKCS #1).
     pub const RSA: Self = Self(1);
-    /// A shared key.
+    /// A code under a shared key, or under the key of an EAP method (RFC 7296, sections 2.15 and 2.16).
     pub const SHARED_KEY: Self = Self(2);
     /// ECDSA with SHA-256 on P-256, as r and s.
     pub const ECDSA_256: Self = Self(9);

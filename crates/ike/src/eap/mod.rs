@@ -81,7 +81,7 @@ pub enum EapClient {
     Password {
         /// Our name.
         user: String,
-        /// The password.
+        /// The secret of EAP-MSCHAPv2, zeroized on drop.
         password: Zeroizing<String>,
     },
     /// With a certificate, to a server that proves itself with one too.

@@ -70,7 +70,7 @@ impl Sa {
         child.end(context, if is_replaced { &Reason::Replaced } else { reason });
     }
 
-    /// Answers INFORMATIONAL.
+    /// Answers a request of the INFORMATIONAL exchange: deletions, new addresses, probes (RFC 7296, section 1.4).
     pub(super) fn answer_informational(
         &mut self,
         context: &mut Context<'_>,

@@ -21,7 +21,7 @@ pub enum ConfigurationType {
 pub struct Attribute {
     /// Its type, 15 bits.
     pub kind: u16,
-    /// Its value.
+    /// The bytes, laid out as the type says.
     pub value: Vec<u8>,
 }
 

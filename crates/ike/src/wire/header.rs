@@ -37,7 +37,7 @@ pub enum Exchange {
     Auth,
     /// CREATE_CHILD_SA.
     CreateChild,
-    /// INFORMATIONAL.
+    /// INFORMATIONAL: deletions, errors and probes (RFC 7296, section 1.4).
     Informational,
     /// IKE_INTERMEDIATE (RFC 9242).
     Intermediate,
@@ -82,7 +82,7 @@ pub struct Header {
     pub spis: Spis,
     /// The type of the first payload.
     pub first: PayloadType,
-    /// The exchange.
+    /// The type of the exchange, the same in request and answer.
     pub exchange: Exchange,
     /// Whether the sender began the IKE SA.
     pub is_from_initiator: bool,

@@ -10,46 +10,46 @@ use super::{
     TrafficSelector, with_length,
 };
 
-/// The number of a payload's type.
+/// The number of a payload's type. Names and sections are those of RFC 7296.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PayloadType(pub u8);
 
 impl PayloadType {
     /// The end of a chain.
     pub const NONE: Self = Self(0);
-    /// Security Association.
+    /// SA, section 3.3.
     pub const SECURITY_ASSOCIATION: Self = Self(33);
-    /// Key Exchange.
+    /// KE, section 3.4.
     pub const KEY_EXCHANGE: Self = Self(34);
-    /// Identification of the initiator.
+    /// IDi, section 3.5.
     const ID_INITIATOR: Self = Self(35);
-    /// Identification of the responder.
+    /// IDr, section 3.5.
     const ID_RESPONDER: Self = Self(36);
-    /// Certificate.
+    /// CERT, section 3.6.
     pub const CERTIFICATE: Self = Self(37);
-    /// Certificate Request.
+    /// CERTREQ, section 3.7.
     const CERTIFICATE_REQUEST: Self = Self(38);
-    /// Authentication.
+    /// AUTH, section 3.8.
     const AUTHENTICATION: Self = Self(39);
-    /// Nonce.
+    /// Ni or Nr, section 3.9.
     pub const NONCE: Self = Self(40);
-    /// Notify.
+    /// N, section 3.10.
     pub const NOTIFY: Self = Self(41);
-    /// Delete.
+    /// D, section 3.11.
     pub const DELETE: Self = Self(42);
-    /// Vendor ID.
+    /// V, section 3.12.
     pub const VENDOR_ID: Self = Self(43);
-    /// Traffic selectors of the initiator.
+    /// TSi, section 3.13: the traffic on the initiator's side.
     const SELECTORS_INITIATOR: Self = Self(44);
-    /// Traffic selectors of the responder.
+    /// TSr, section 3.13: the traffic on the responder's side.
     const SELECTORS_RESPONDER: Self = Self(45);
-    /// Encrypted and Authenticated.
+    /// SK, section 3.14: encrypted and authenticated payloads.
     pub const ENCRYPTED: Self = Self(46);
-    /// Configuration.
+    /// CP, section 3.15.
     const CONFIGURATION: Self = Self(47);
-    /// Extensible Authentication.
+    /// EAP, section 3.16.
     const EAP: Self = Self(48);
-    /// Encrypted and Authenticated Fragment (RFC 7383).
+    /// SKF (RFC 7383): a fragment of encrypted and authenticated payloads.
     pub const ENCRYPTED_FRAGMENT: Self = Self(53);
 }
 
@@ -223,11 +223,11 @@ pub enum Payload {
     IdInitiator(Identification),
     /// The responder's identity, or the identity that the initiator asks for.
     IdResponder(Identification),
-    /// A certificate.
+    /// One certificate of a chain, or a public key alone.
     Certificate {
         /// Its encoding, such as 4 for X.509 and 15 for a raw key.
         encoding: u8,
-        /// The certificate.
+        /// The certificate, or a SubjectPublicKeyInfo, in DER.
         data: Vec<u8>,
     },
     /// The authorities whose certificates are accepted.

@@ -47,13 +47,13 @@ impl Protocol {
 pub struct TransformType(pub u8);
 
 impl TransformType {
-    /// Encryption.
+    /// Encryption, for IKE and ESP (RFC 7296, section 3.3.2).
     pub const ENCRYPTION: Self = Self(1);
     /// Pseudo-random function.
     pub const PRF: Self = Self(2);
-    /// Integrity.
+    /// Integrity, for AH, and for IKE and ESP unless the encryption provides it.
     pub const INTEGRITY: Self = Self(3);
-    /// Key exchange.
+    /// Key exchange, called Diffie-Hellman group before RFC 9370; optional for ESP and AH.
     pub const KEY_EXCHANGE: Self = Self(4);
     /// Sequence numbers: 0 for 32 bits, 1 for 64.
     pub const SEQUENCE_NUMBERS: Self = Self(5);
@@ -103,7 +103,7 @@ impl Transform {
 pub struct Proposal {
     /// Its number, counted from 1.
     pub number: u8,
-    /// Its protocol.
+    /// The protocol of the association that is negotiated.
     pub protocol: Protocol,
     /// The sender's SPI: 0, 4 or 8 bytes.
     pub spi: Vec<u8>,
