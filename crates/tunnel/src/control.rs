@@ -51,11 +51,11 @@ pub enum Ask {
     Down,
 }
 
-/// An answer.
+/// An answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// The status.
+    /// The answer to [`Ask::Status`].
     Status(Status),
     /// The files are in use; the messages say what has changed.
     Reloaded(Vec<String>),

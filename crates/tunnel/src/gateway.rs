@@ -96,7 +96,7 @@ pub enum GatewayError {
         identity.display()
     )]
     OwnKey {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The file of our own key.
         identity: PathBuf,

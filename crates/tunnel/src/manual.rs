@@ -54,7 +54,7 @@ pub enum ManualError {
          --allow-manual-counter"
     )]
     Counted {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The peer's suite.
         suite: String,
@@ -62,7 +62,7 @@ pub enum ManualError {
     /// The suite is broken, and that was not allowed.
     #[error("peer {peer:?}: {suite} is broken; --allow-legacy takes it for a laboratory")]
     Legacy {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The peer's suite.
         suite: String,
@@ -70,7 +70,7 @@ pub enum ManualError {
     /// A key file is refused.
     #[error("peer {peer:?}: {source}")]
     KeyFile {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The cause.
         source: KeyFileError,
@@ -93,7 +93,7 @@ pub enum ManualError {
     /// Sequence numbers cannot be reserved.
     #[error("peer {peer:?}: {source}")]
     Counter {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The cause.
         source: CounterError,
@@ -101,7 +101,7 @@ pub enum ManualError {
     /// The parameters contradict each other.
     #[error("peer {peer:?}: {source}")]
     Association {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The cause.
         source: AssociationError,
@@ -109,7 +109,7 @@ pub enum ManualError {
     /// The SPI is in use.
     #[error("peer {peer:?}: {source}")]
     Spi {
-        /// The peer.
+        /// The peer's name in the site file.
         peer: String,
         /// The cause.
         source: SpiInUse,

@@ -25,7 +25,7 @@ pub enum Families {
     V4,
     /// IPv6.
     V6,
-    /// Both.
+    /// Both, as a socket bound to `::` reaches them.
     Both,
 }
 

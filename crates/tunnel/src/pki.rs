@@ -45,7 +45,7 @@ pub struct PkiError(#[from] rcgen::Error);
 pub struct Issued {
     /// The private key, PKCS #8.
     pub key: Zeroizing<String>,
-    /// The certificate.
+    /// The certificate alone, without the authority's.
     pub certificate: String,
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Issued {
     }
 }
 
-/// An authority.
+/// The private key of an authority, and the name that is derived from it.
 pub struct Authority(Issuer<'static, KeyPair>);
 
 impl std::fmt::Debug for Authority {

@@ -49,9 +49,9 @@ pub enum ProfileError {
     /// The gateway would refuse the user's certificate.
     #[error("{file} does not prove that somebody is {user:?}: {problem}")]
     Certificate {
-        /// The file.
+        /// The path of the certificate's file.
         file: String,
-        /// The user.
+        /// The user's name as it was asked for.
         user: String,
         /// The reason.
         problem: String,
@@ -59,7 +59,7 @@ pub enum ProfileError {
     /// The user is not among those of the gateway.
     #[error("there is no user {user:?} in {file}")]
     NoUser {
-        /// The user.
+        /// The user's name as it was asked for.
         user: String,
         /// The file of users.
         file: String,
@@ -67,7 +67,7 @@ pub enum ProfileError {
     /// A name cannot be part of a profile.
     #[error("{name:?} cannot be the {what} of a connection: {problem}")]
     Name {
-        /// The name.
+        /// The text that was given.
         name: String,
         /// Its part in the connection.
         what: &'static str,
@@ -80,7 +80,7 @@ pub enum ProfileError {
     /// Devices that trust the authority would refuse the gateway.
     #[error("the authority in {file} does not answer for the gateway: {problem}")]
     Authority {
-        /// The file.
+        /// The path of the authority's certificate.
         file: String,
         /// The reason.
         problem: String,
@@ -111,7 +111,7 @@ pub struct Profile {
 /// The names of a profile.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The user.
+    /// The user's name, as the gateway's file of users or the certificate has it.
     pub user: &'a str,
     /// The name or address at which devices reach the gateway; the gateway's identity if it is `None`.
     pub server: Option<&'a str>,
@@ -124,7 +124,7 @@ pub struct Names<'a> {
 /// The files of a user's certificate and its private key, in PEM.
 #[derive(Clone, Copy, Debug)]
 pub struct UserFiles<'a> {
-    /// The certificate.
+    /// The file of the certificate, which may be followed by intermediate ones.
     pub certificate: &'a Path,
     /// The private key, PKCS #8.
     pub private_key: &'a Path,

@@ -97,7 +97,7 @@ const PORT_DEFAULT: u16 = 4500;
 /// The maximum length of a peer's name in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The default suite.
+/// The suite of ESP for peers that name none.
 pub const SUITE_DEFAULT: &str = "aes-256-gcm";
 /// The default suite of AH.
 const SUITE_DEFAULT_AH: &str = "hmac-sha256-128";
@@ -168,7 +168,7 @@ pub struct Site {
     pub queueing: Queueing,
     /// The addresses for clients.
     pub pool: Option<Pool>,
-    /// The peers.
+    /// The peers, at most 65,536, in the order of the file.
     pub peers: Vec<PeerSite>,
 }
 

@@ -78,7 +78,7 @@ const ABOUT_QUEUES: &str = "the time that packets waited here for the link, of h
      marked: flows that waited more than 5 ms were told so by ECN; lost: those that do not know ECN lost a packet in its place; \
      full: packets of the longest flows were lost because memory was full";
 
-/// A peer.
+/// The state of one peer, and the counts of its packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerStatus {
     /// The peer's name.
@@ -173,7 +173,7 @@ pub struct ChildStatus {
     pub rekey_s: Option<u64>,
 }
 
-/// An association.
+/// An association of one direction, with what it has carried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssociationStatus {
     /// `out` or `in`.

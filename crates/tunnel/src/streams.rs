@@ -62,7 +62,7 @@ struct Out {
     looked: Option<Instant>,
 }
 
-/// A connection.
+/// One TCP connection, which lanes and key makers write to and the server reads.
 #[derive(Debug)]
 pub struct Connection {
     /// Its number.
@@ -245,7 +245,7 @@ pub enum News {
     Connected {
         /// The number given with the order.
         token: usize,
-        /// The connection.
+        /// The connection, which can be written to.
         connection: Arc<Connection>,
     },
     /// A connection that was asked for does not stand, for this reason.

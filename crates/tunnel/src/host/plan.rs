@@ -70,14 +70,14 @@ impl Reject {
     }
 }
 
-/// A route.
+/// A route of the host, ours or another's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The table of the route.
     pub table: u32,
     /// The destination of the packets.
     pub destination: Prefix,
-    /// The target.
+    /// The device by which packets leave, or their rejection.
     pub target: Target,
     /// The metric; the lowest of a destination wins.
     pub metric: u32,
@@ -142,7 +142,7 @@ pub enum Step {
     AddAddress {
         /// The index of the device.
         device: u32,
-        /// The address.
+        /// This host's own address in that network.
         address: IpAddr,
         /// The number of bits of its network.
         bits: u8,
@@ -151,16 +151,16 @@ pub enum Step {
     DeleteAddress {
         /// The index of the device.
         device: u32,
-        /// The address.
+        /// This host's own address in that network.
         address: IpAddr,
         /// The number of bits of its network.
         bits: u8,
     },
-    /// Adds a route.
+    /// Adds a route of ours.
     AddRoute(Route),
     /// Removes a route of ours.
     DeleteRoute(Route),
-    /// Adds a rule.
+    /// Adds a rule of ours.
     AddRule(Rule),
     /// Removes a rule of ours.
     DeleteRule(Rule),
@@ -374,7 +374,7 @@ pub fn plan(wanted: &Wanted, state: &State) -> Plan {
     plan
 }
 
-/// Returns the conflicts.
+/// Returns the routes and gateways of others that serve a wanted network already.
 fn conflicts(wanted: &Wanted, state: &State) -> Vec<Conflict> {
     let number = wanted.number();
     let networks: HashSet<Prefix> = wanted.networks.iter().copied().collect();

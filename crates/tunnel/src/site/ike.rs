@@ -118,7 +118,7 @@ pub enum Proof {
     Clients {
         /// Our private key.
         private: PathBuf,
-        /// Its certificate.
+        /// Its certificate in PEM, which may be followed by intermediate certificates.
         certificate: PathBuf,
         /// The file of users with passwords.
         users: Option<PathBuf>,
@@ -182,11 +182,11 @@ pub enum Known {
 pub enum UserSecret {
     /// The password in this file.
     Password(PathBuf),
-    /// A certificate.
+    /// A certificate of the user and its private key, in these files.
     Certificate {
-        /// The private key.
+        /// The private key, PKCS #8 in PEM.
         private: PathBuf,
-        /// The certificate.
+        /// The certificate in PEM, which may be followed by intermediate certificates.
         certificate: PathBuf,
     },
 }

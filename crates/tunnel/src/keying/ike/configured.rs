@@ -19,7 +19,7 @@ const PROBE_AFTER: Duration = Duration::from_secs(20);
 #[derive(Debug, thiserror::Error)]
 #[error("peer {peer:?}: {source}")]
 pub struct IkeError {
-    /// The peer.
+    /// The peer's name in the site file.
     pub peer: String,
     /// The cause.
     pub source: CredentialError,
