@@ -166,7 +166,7 @@ pub enum PeerError {
     SshArgument {
         /// Which argument.
         what: &'static str,
-        /// Its text.
+        /// The argument that is refused, as text.
         text: String,
         /// Why it is refused.
         fault: &'static str,
@@ -196,13 +196,13 @@ pub enum TrustFault {
     /// The file is larger than the limit.
     #[error("the file exceeds {limit_bytes} bytes")]
     FileTooLong {
-        /// The limit.
+        /// The maximum size of such a file.
         limit_bytes: usize,
     },
     /// More entries than the limit.
     #[error("more than {limit} entries")]
     TooManyEntries {
-        /// The limit.
+        /// The maximum number of entries of such a file.
         limit: usize,
     },
     /// The line is not printable ASCII.

@@ -47,7 +47,7 @@ pub struct Attributes {
 pub enum FileKind {
     /// A regular file.
     File,
-    /// A directory.
+    /// A directory (`S_IFDIR`).
     Directory,
     /// A symbolic link.
     Symlink,

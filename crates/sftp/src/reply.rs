@@ -29,7 +29,7 @@ const MESSAGE_BYTES_MAX: usize = 256;
 pub struct Handle(Box<[u8]>);
 
 impl Handle {
-    /// Returns the bytes.
+    /// Returns the bytes, which only the server understands; at most [`HANDLE_BYTES_MAX`].
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -171,9 +171,9 @@ pub enum Reply {
     Handle(Handle),
     /// Content.
     Data(Data),
-    /// Names.
+    /// Entries of a directory, or the one path that another request asks for (SSH_FXP_NAME).
     Names(Vec<Name>),
-    /// Attributes.
+    /// Facts about an entry, as many as the server reports (SSH_FXP_ATTRS).
     Attributes(Attributes),
     /// A file system.
     Filesystem(Filesystem),

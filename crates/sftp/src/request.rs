@@ -75,13 +75,13 @@ pub enum Request<'a> {
     SetStat { path: &'a [u8], attributes: Attributes },
     /// Sets attributes of an open file.
     FsetStat { handle: &'a Handle, attributes: Attributes },
-    /// Opens a directory.
+    /// Opens a directory, for [`Self::ReadDirectory`].
     OpenDirectory { path: &'a [u8] },
     /// The next names of a directory.
     ReadDirectory { handle: &'a Handle },
     /// Removes an entry other than a directory.
     Remove { path: &'a [u8] },
-    /// Makes a directory.
+    /// Makes a directory; fails if the name exists.
     MakeDirectory { path: &'a [u8], attributes: Attributes },
     /// Removes an empty directory.
     RemoveDirectory { path: &'a [u8] },

@@ -105,7 +105,7 @@ impl Limits {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Server {
     pub(crate) extensions: u8,
-    /// Its limits.
+    /// The answer to `limits@openssh.com`, or the defaults if there is none.
     pub limits: Limits,
 }
 

@@ -99,7 +99,7 @@ struct Frame {
     open: Option<Open>,
 }
 
-/// The descent.
+/// A descent under way: the path of the entry found last, and a frame for each directory above it.
 #[derive(Debug)]
 pub(crate) struct Descent {
     options: DescentOptions,

@@ -18,15 +18,15 @@ pub struct Differences {
     pub gives_way: bool,
     /// Whether the link leads elsewhere, or the name belongs to another file.
     pub target: bool,
-    /// The size.
+    /// Whether a regular file has another size.
     pub size: bool,
-    /// The time of last change.
+    /// Whether the time of last change differs, if times are set.
     pub time: bool,
     /// Whether the mode differs, as far as the target lets it be set.
     pub mode: bool,
-    /// The user.
+    /// Whether the user differs, if owners are set and the sent one is known.
     pub owner: bool,
-    /// The group.
+    /// Whether the group differs, if owners are set and the sent one is known.
     pub group: bool,
     /// Whether the extended attributes differ, if they were compared: they are when they are brought up to date.
     pub xattrs: bool,

@@ -65,7 +65,7 @@ impl fmt::Display for Operation {
 pub enum EntryType {
     /// A regular file.
     File,
-    /// A directory.
+    /// A directory (`S_IFDIR`).
     Directory,
     /// A symbolic link.
     Symlink,
@@ -170,7 +170,7 @@ pub enum Error {
     /// The path's last component is one of the names that unfinished files have.
     #[error("{path} has a name reserved for incomplete files, and is not copied; remove or rename it")]
     ReservedName {
-        /// The path.
+        /// The path as the user gave it in a source, as on the wire in a target.
         path: ShownPath,
     },
     /// A write or read goes beyond the size that the file was begun with.
@@ -218,7 +218,7 @@ pub enum Error {
     /// The path does not lie under its root.
     #[error("{path} is not under its root")]
     NotUnderRoot {
-        /// The path.
+        /// The path as on the wire.
         path: ShownPath,
     },
     /// A directory was found while recursion is off.

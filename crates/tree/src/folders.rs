@@ -42,7 +42,7 @@ const LIST: OFlags = OFlags::RDONLY
 pub struct Seen<'a> {
     /// Its name in the folder.
     pub name: &'a [u8],
-    /// Its type.
+    /// Its type; a folder comes again as a [`SeenFolder`].
     pub entry_type: EntryType,
     /// Its metadata, with owner and extended attributes; nothing for a folder, which comes by itself.
     pub metadata: &'a Metadata,
@@ -52,7 +52,7 @@ pub struct Seen<'a> {
     pub links: u64,
 }
 
-/// A folder.
+/// A folder after its last entry.
 #[derive(Debug)]
 pub struct SeenFolder<'a> {
     /// Index of its root.

@@ -184,7 +184,7 @@ impl<'de> Deserialize<'de> for LinkTarget {
 pub enum Kind {
     /// A regular file.
     File,
-    /// A directory.
+    /// A directory; its entries are made one by one.
     Directory,
     /// A symbolic link.
     Symlink {

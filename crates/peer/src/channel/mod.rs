@@ -36,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The result of [`Channel::recv_or_wake`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A frame.
+    /// The content of one whole frame.
     Frame(Vec<u8>),
     /// One of the other descriptors is ready, or there is room for bytes to be sent.
     Woken,

@@ -52,7 +52,7 @@ pub struct AuthorisedPeer {
     pub key: PublicKey,
     /// Its name in logs: 1 to 64 of `A-Z a-z 0-9 . _ @ -`.
     pub name: String,
-    /// Its rights.
+    /// The rights that the line grants; there are no others.
     pub rights: Rights,
     /// The directory it is confined to; absolute and without `..`.
     pub path: Option<PathBuf>,

@@ -144,18 +144,18 @@ impl KnownPeers {
 pub enum ServerTrust {
     /// Trusts only servers in this `known-peers` file. The default.
     Pinned {
-        /// The file.
+        /// The path of the file, which is only read.
         file: PathBuf,
     },
     /// Trusts servers in this file, and unknown servers, which are added to it. A known server with another key is
     /// refused.
     AcceptNew {
-        /// The file.
+        /// The path of the file, to which unknown servers are added.
         file: PathBuf,
     },
     /// Trusts only the owner of this key; no file is read.
     Exactly(
-        /// The key.
+        /// The key that the server has to prove.
         PublicKey,
     ),
 }
