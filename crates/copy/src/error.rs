@@ -51,7 +51,7 @@ impl ErrorKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// The kind.
+    /// The kind, from which the exit code follows.
     pub kind: ErrorKind,
     /// The cause, and the remedy.
     pub message: String,
@@ -102,7 +102,7 @@ impl Error {
         self
     }
 
-    /// Returns the kind.
+    /// Returns the kind, from which the exit code follows.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

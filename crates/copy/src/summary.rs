@@ -82,7 +82,7 @@ pub enum ChangeKind {
     File,
     /// An existing regular file with the same content, whose attributes are updated.
     Attributes,
-    /// A directory.
+    /// A directory that was made or brought up to date.
     Directory,
     /// A symbolic link.
     Symlink,

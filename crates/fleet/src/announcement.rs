@@ -17,7 +17,7 @@ use crate::work::Order;
 /// The work of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Announcement {
-    /// A copy.
+    /// A copy between hosts, as its coordinator orders it.
     Copy(Box<Order>),
     /// Other work, in the format of its program.
     Study(Vec<u8>),

@@ -36,7 +36,7 @@ const NOTE: Duration = Duration::from_secs(1);
 pub struct Plan {
     /// The sources. All stand for the same hosts.
     pub sources: Vec<Places>,
-    /// The targets.
+    /// The targets, one place for each host.
     pub target: Places,
     /// The options of every session.
     pub options: Options,
@@ -46,7 +46,7 @@ pub struct Plan {
     pub share_bytes: u64,
     /// The command, which movers get and which the user can repeat.
     pub command: Command,
-    /// The run.
+    /// The run, whose folder keeps the results.
     pub run: Run,
     /// A queue elsewhere, which other workers reach too; in this process by default.
     pub queue: Option<OpenQueue>,

@@ -65,7 +65,7 @@ pub enum FleetError {
         "run {run} is under way already; `sealane fleet status {run}` shows how far it is, `sealane fleet stop {run}` ends it"
     )]
     UnderWay {
-        /// The run.
+        /// The name of the run.
         run: String,
     },
     /// There is no run of this name.

@@ -17,7 +17,7 @@ use crate::queue::{
 /// The bounds of the waiting jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Jobs.
+    /// The maximum number of jobs.
     pub jobs: usize,
     /// Bytes of their bodies. One job may always wait.
     pub bytes: usize,

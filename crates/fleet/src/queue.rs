@@ -72,7 +72,7 @@ impl FromStr for JobId {
 pub struct Weight {
     /// The number of files, or of other units of the job.
     pub files: u64,
-    /// Bytes.
+    /// The number of content bytes.
     pub bytes: u64,
 }
 
@@ -98,7 +98,7 @@ pub struct Job {
 /// A job in somebody's hands.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// The job.
+    /// The job as it was put.
     pub job: Job,
     /// The number of times it was handed out, this time included.
     pub attempt: u32,
@@ -120,7 +120,7 @@ pub enum Put {
 /// The answer to [`Queue::take`].
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Taken {
-    /// A job.
+    /// A job that the taker has from now on.
     Job(Lease),
     /// There is no job now.
     Nothing,

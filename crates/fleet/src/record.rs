@@ -59,12 +59,12 @@ pub enum State {
 /// The status of a run, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The run.
+    /// The name of the run.
     pub run: String,
     /// Its key, for workers that come by themselves; empty for a run of an earlier version.
     #[serde(default)]
     pub key: String,
-    /// Its state.
+    /// The state when the status was noted; stopped if nobody coordinates the run any more.
     pub state: State,
     /// Its command, as people read it.
     pub command: String,
@@ -105,7 +105,7 @@ pub struct Status {
 /// A host that no longer takes part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The host.
+    /// The host's name for people.
     pub host: String,
     /// Why.
     pub reason: String,
@@ -127,7 +127,7 @@ pub struct Run {
 /// A run that this process coordinates.
 #[derive(Debug)]
 pub struct Held {
-    /// The run.
+    /// The run whose lock is held.
     pub run: Run,
     /// The lock, held as long as this value lives.
     _lock: File,
@@ -178,7 +178,7 @@ impl Runs {
 }
 
 impl Run {
-    /// Its name.
+    /// Returns the digits by which commands name the run.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -37,7 +37,7 @@ const WAIT: Duration = Duration::from_secs(1);
 pub struct Study {
     /// The facts that every worker must know.
     pub order: Vec<u8>,
-    /// The jobs.
+    /// The jobs, which are all known from the beginning.
     pub jobs: Vec<Job>,
     /// The hosts whose workers this process starts over ssh, one each; a worker in this process if there are none.
     pub hosts: Option<Places>,
@@ -47,7 +47,7 @@ pub struct Study {
     pub queue: Option<OpenQueue>,
     /// The command, which the user can repeat.
     pub command: Command,
-    /// The run.
+    /// The run, whose folder keeps the results.
     pub run: Run,
 }
 

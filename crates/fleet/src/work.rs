@@ -20,7 +20,7 @@ use crate::wire::{decode, encode, reads_back};
 /// The facts that all movers must know; the coordinator announces them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The run.
+    /// The name of the run.
     pub run: String,
     /// The options of every session.
     pub settings: Settings,
@@ -103,7 +103,7 @@ pub(crate) enum Load {
     Share(Share),
     /// Copy one range of a large file into the temporary file that all its ranges share.
     Range {
-        /// The file.
+        /// The large file that the range is of.
         file: Large,
         /// The number of the range.
         index: u32,

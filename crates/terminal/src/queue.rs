@@ -28,7 +28,7 @@ pub struct WorkArgs {
     #[cfg(feature = "nats")]
     #[arg(long, value_name = "QUEUE", requires_all = ["run", "key"])]
     pub queue: Option<Server>,
-    /// The run
+    /// The run to work for, as `sealane cp --queue` and `sealane fleet status` print it
     #[cfg(feature = "nats")]
     #[arg(long, value_name = "RUN", requires = "queue")]
     pub run: Option<String>,

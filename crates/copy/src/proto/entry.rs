@@ -148,7 +148,7 @@ pub enum Closing {
     },
     /// The source changed or became unreadable: the sent content must be dropped.
     Abandoned {
-        /// The reason.
+        /// The cause in words, which a sender cuts to the bound of a closing record.
         reason: String,
     },
 }
