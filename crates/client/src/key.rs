@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
-    /// RSA.
+    /// RSA for signatures and decryption with any padding (RFC 8017).
     Rsa {
         /// The length of the modulus in bits: 2,048 to 8,192 in steps of 8.
         bits: u16,
@@ -19,9 +19,9 @@ pub enum KeyKind {
     P256,
     /// The curve P-384.
     P384,
-    /// Ed25519.
+    /// Ed25519 for signatures (RFC 8032).
     Ed25519,
-    /// X25519.
+    /// X25519 for agreements (RFC 7748).
     X25519,
     /// The curve P-521.
     P521,
@@ -153,7 +153,7 @@ pub fn is_name(text: &str) -> bool {
 pub struct KeyInfo {
     /// The name; empty for a key that a connection has lent.
     pub name: String,
-    /// The kind.
+    /// The kind, which decides the operations that the key takes.
     pub kind: KeyKind,
     /// SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) in DER.
     pub public: Vec<u8>,

@@ -67,7 +67,7 @@ pub enum Ask {
     },
     /// Closes a handle.
     Close {
-        /// The handle.
+        /// The number that [`Told::Key`] has given to the key.
         handle: u32,
     },
     /// Lists the keys that this program may use.
@@ -102,7 +102,7 @@ pub enum Ask {
     Session {
         /// The cipher of the records.
         cipher: RecordCipher,
-        /// The key.
+        /// The bytes of the key, as many as the cipher takes.
         key: Secret,
     },
     /// Imports a key under a name that another key may have. That one stays, for whoever names it by its public half, until it
@@ -195,7 +195,7 @@ pub enum Told {
 /// The status of the service, and counters by name: a new one changes no version of the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The status.
+    /// The answer to [`Ask::Status`].
     pub status: ServiceStatus,
     /// Counters by name.
     pub counts: BTreeMap<String, u64>,

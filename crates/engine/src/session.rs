@@ -151,7 +151,7 @@ impl Session {
         Self::with_keys(implementations, self.protection, cipher, mac).expect("the keys were taken before")
     }
 
-    /// Returns its protection.
+    /// Returns the algorithms, which also fix the lengths of keys and tags.
     pub fn protection(&self) -> Protection {
         self.protection
     }

@@ -69,7 +69,7 @@ impl Suffix {
         Some(suffix)
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes without their place.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -157,7 +157,7 @@ pub struct Work {
     pub buffer: Buffer,
     /// The sessions that the jobs name.
     pub sessions: Vec<Arc<Session>>,
-    /// The jobs.
+    /// The jobs, which keep their order; each has its own outcome.
     pub jobs: Vec<Job>,
     /// The direction of all jobs.
     pub direction: Direction,

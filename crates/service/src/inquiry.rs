@@ -56,7 +56,7 @@ pub(crate) enum What {
     List { after: String },
     /// The certificates of a key, or of keys whose names come after this one.
     Certificates { only: Option<String>, after: String },
-    /// The status.
+    /// The status, without counters by name.
     Status,
     /// The status with counters, also of keys whose names come after this one.
     Report { after: String },

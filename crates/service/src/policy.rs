@@ -58,7 +58,7 @@ pub enum PolicyWarning {
     NoName {
         /// The number of the entry, from 1 on.
         entry: usize,
-        /// The pattern.
+        /// The pattern as the policy has it.
         pattern: String,
     },
     /// Keys without uses, or uses without keys.

@@ -115,7 +115,7 @@ pub enum ServiceError {
     /// There is something else in the place of the socket.
     #[error("{} is not a socket, and stays: remove it, or choose another place", path.display())]
     NoSocket {
-        /// The path.
+        /// The path at which the socket was to be made.
         path: PathBuf,
     },
     /// A service manager has given something that is not a socket of the right kind.

@@ -91,11 +91,11 @@ pub enum VaultError {
 /// A key of a vault.
 #[derive(Debug)]
 pub struct Kept {
-    /// Its name.
+    /// The name of the key; a previous one has the name of its successor.
     pub name: String,
     /// Whether another key of this name has replaced it.
     pub is_previous: bool,
-    /// The key.
+    /// The key itself, no longer sealed.
     pub key: PrivateKey,
 }
 

@@ -144,7 +144,7 @@ impl Association<Epochs> {
         Self::with(Epochs { implementations, suite, secret, epoch: 0, session })
     }
 
-    /// Returns the suite.
+    /// Returns the suite, the same in all epochs.
     pub fn suite(&self) -> Suite {
         self.keys.suite
     }

@@ -86,7 +86,7 @@ impl Session {
         Ok(Self { suite, session: Arc::new(session), mask })
     }
 
-    /// Returns the suite.
+    /// Returns the suite by which records are laid out.
     pub fn suite(&self) -> Suite {
         self.suite
     }
