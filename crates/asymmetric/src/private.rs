@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// A private key.
+/// A private key with its public half; `Debug` prints only its kind.
 pub struct PrivateKey {
     key: Pkey,
     kind: KeyKind,
@@ -149,7 +149,7 @@ impl PrivateKey {
         }
     }
 
-    /// Returns its kind.
+    /// Returns the algorithm, with the length of an RSA key and its limits.
     pub fn kind(&self) -> KeyKind {
         self.kind
     }

@@ -4,7 +4,7 @@ use crate::library::{Padding, Pkey};
 use crate::private::NoKey;
 use sealane_client::{Hash, KeyKind, Operation};
 
-/// A public key.
+/// A key that verifies signatures or encrypts. The limits of a key for RSASSA-PSS are in its [`KeyKind`].
 #[derive(Debug)]
 pub struct PublicKey {
     key: Pkey,
@@ -49,7 +49,7 @@ impl PublicKey {
         &self.der
     }
 
-    /// Returns its kind.
+    /// Returns the algorithm, with the length of an RSA key and its limits.
     pub fn kind(&self) -> KeyKind {
         self.kind
     }

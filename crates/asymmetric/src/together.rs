@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 /// An operation with a private key.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The key.
+    /// The key that computes; each request may have another one.
     pub key: &'a PrivateKey,
-    /// The operation.
+    /// The operation; [`Status::WrongKind`] is the answer if it does not suit the key.
     pub operation: Operation,
     /// The digest, message, ciphertext or public key that the operation takes.
     pub content: &'a [u8],

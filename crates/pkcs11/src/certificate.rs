@@ -5,7 +5,7 @@ use crate::refused::Refused;
 use cryptoki_sys as c;
 use sealane_asymmetric::der;
 
-/// A certificate.
+/// An X.509 certificate with its attributes as PKCS #11 names them.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     /// The name of the key.

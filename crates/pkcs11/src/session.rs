@@ -22,7 +22,7 @@ enum Operation {
     Decrypt(Decrypting),
 }
 
-/// A session.
+/// The state of a session: at most one operation and one search.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     /// Whether it was opened for writing, which only the making of keys needs.

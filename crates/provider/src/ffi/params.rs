@@ -93,7 +93,7 @@ impl Param {
         (!little.is_empty()).then(|| i64::from_le_bytes(wide))
     }
 
-    /// Returns a length.
+    /// Returns the number, unless it is negative.
     pub(super) fn length(&self) -> Option<usize> {
         self.number().and_then(|number| usize::try_from(number).ok())
     }
