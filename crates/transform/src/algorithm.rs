@@ -61,7 +61,7 @@ macro_rules! enumerate_ciphers {
         stream { $($folder:ident { $($variant:ident = $descriptor:ident($key:ident) $doc:literal),* })* }
     ) => {
         enumerate! {
-            /// Block ciphers.
+            /// Block ciphers, which a mode makes into a [`Cipher`].
             BlockCipher { $($list)* }
         }
 
@@ -97,9 +97,9 @@ pub enum Gmac {
 pub enum Algorithm {
     /// A digest or MAC.
     Digest(Digest),
-    /// A cipher.
+    /// A cipher without authentication.
     Cipher(Cipher),
-    /// An AEAD.
+    /// A cipher with authentication, and with a nonce for each message.
     Aead(Aead),
     /// A MAC that needs a nonce.
     Gmac(Gmac),

@@ -89,7 +89,7 @@ impl Digest {
         self.facts().output_bytes
     }
 
-    /// Facts.
+    /// Returns lengths, limits, standing and source.
     pub const fn facts(self) -> Facts {
         self.descriptor().facts
     }
@@ -147,14 +147,14 @@ impl Aead {
         self.facts().key_bytes.usual
     }
 
-    /// Facts.
+    /// Returns lengths, limits, standing and source.
     pub const fn facts(self) -> Facts {
         self.descriptor().facts
     }
 }
 
 impl Asymmetric {
-    /// Facts.
+    /// Returns strength, lengths, standing and source.
     pub const fn facts(self) -> AsymmetricFacts {
         self.descriptor().facts
     }
@@ -197,7 +197,7 @@ impl Algorithm {
             .chain(Gmac::ALL.into_iter().map(Self::Gmac))
     }
 
-    /// Facts.
+    /// Returns lengths, limits, standing and source.
     pub const fn facts(self) -> Facts {
         match self {
             Self::Digest(digest) => digest.facts(),

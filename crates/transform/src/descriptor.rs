@@ -101,7 +101,7 @@ pub(crate) struct CutFor {
 /// The words of a key, and those of its tables.
 pub(crate) type Words = (Vec<u32>, Vec<u32>);
 
-/// A cipher.
+/// The properties and kernels of a cipher.
 pub(crate) struct CipherDescriptor {
     pub(crate) name: &'static str,
     /// The facts of a block cipher are those of CBC.
@@ -182,7 +182,7 @@ pub(crate) struct DigestDescriptor {
     pub(crate) promises: &'static [Promise],
 }
 
-/// An AEAD.
+/// The properties and kernels of an AEAD.
 pub(crate) struct AeadDescriptor {
     pub(crate) name: &'static str,
     pub(crate) facts: Facts,

@@ -106,11 +106,11 @@ pub struct Mix {
     pub branch: u64,
     /// Unconditional branches.
     pub jump: u64,
-    /// Immediates.
+    /// Constants brought into registers.
     pub immediate: u64,
-    /// Loads.
+    /// Reads of memory.
     pub load: u64,
-    /// Stores.
+    /// Writes of memory.
     pub store: u64,
 }
 

@@ -114,7 +114,7 @@ impl AsymmetricJob {
         Self { operation: operation.into(), outcome: None }
     }
 
-    /// Returns the operation.
+    /// Returns the operation as it was given, also after it has run.
     pub const fn operation(&self) -> &AsymmetricOperation {
         &self.operation
     }

@@ -33,7 +33,7 @@ pub(crate) type Class = (Asymmetric, u8);
 
 /// An operation of a folder: it owns its keys and its input.
 pub(crate) trait Task {
-    /// Returns its class.
+    /// Returns the class, by which operations are collected into batches.
     fn class(&self) -> Class;
 
     /// Returns the costs that decide about batches with an instruction set; `None` if it has no lanes there.

@@ -60,7 +60,7 @@ fn expand(key: &[u8]) -> OwnKey {
     Some(Box::new(BucketKey::new(draw, rest.first_chunk()?)))
 }
 
-/// Buckets.
+/// The number of buckets of `bh-140`.
 const BUCKETS: usize = 140;
 
 /// Words of the longest message: 16 KiB and its padding word.

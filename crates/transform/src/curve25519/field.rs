@@ -136,7 +136,7 @@ pub(crate) fn mul(a: &Fe, b: &Fe) -> Wide {
     })
 }
 
-/// Squares.
+/// Returns the squares, by fewer multiplications than [`mul`].
 #[inline(always)]
 pub(crate) fn square(a: &Fe) -> Wide {
     op!({

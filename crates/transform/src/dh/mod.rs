@@ -196,7 +196,7 @@ impl DhPrivateKey {
         }
     }
 
-    /// Returns the group.
+    /// Returns the group that the exponent was made for.
     pub const fn group(&self) -> DhGroup {
         self.group
     }

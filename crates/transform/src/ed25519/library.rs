@@ -14,7 +14,7 @@ pub(crate) fn pair(seed: &[u8; ED25519_SEED_BYTES], pair: &mut [u8; 64]) {
     unsafe { ED25519_keypair_from_seed(public.as_mut_ptr(), pair.as_mut_ptr(), seed.as_ptr()) };
 }
 
-/// Signs.
+/// Signs by AWS-LC.
 pub(crate) fn sign(job: &mut Signing<'_>) {
     let (message, pair) = (job.message, job.key.pair());
     // SAFETY: 64 bytes to write, a message of so many bytes, and a private key of 64 bytes.

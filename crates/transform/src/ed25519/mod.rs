@@ -134,7 +134,7 @@ pub(crate) struct Signing<'a> {
     pub(crate) key: &'a Ed25519Key,
     /// The whole message.
     pub(crate) message: &'a [u8],
-    /// The signature.
+    /// The signature is written here: the encoded point R, then s.
     pub(crate) signature: &'a mut [u8; ED25519_SIGNATURE_BYTES],
 }
 
@@ -145,6 +145,6 @@ pub(crate) struct Verifying<'a> {
     pub(crate) key: &'a Ed25519PublicKey,
     /// The whole message.
     pub(crate) message: &'a [u8],
-    /// The signature.
+    /// The encoded point R, then s.
     pub(crate) signature: &'a [u8; ED25519_SIGNATURE_BYTES],
 }

@@ -21,18 +21,18 @@ use crate::isa::Isa;
 pub enum Operation {
     /// The signature of a message.
     Sign {
-        /// The key.
+        /// The signer's private key.
         key: Arc<Ed25519Key>,
-        /// The message.
+        /// The whole message, not a digest of it.
         message: Vec<u8>,
     },
     /// No bytes if the signature is valid; it is refused as [`Refusal::NotVerified`] if not.
     Verify {
         /// The signer's key.
         key: Arc<Ed25519PublicKey>,
-        /// The message.
+        /// The whole message, not a digest of it.
         message: Vec<u8>,
-        /// The signature.
+        /// The encoded point R, then s.
         signature: [u8; ED25519_SIGNATURE_BYTES],
     },
 }

@@ -16,7 +16,7 @@ fn challenge(r: &[u8; 32], public: &[u8; 32], message: &[u8]) -> [u64; 4] {
     scalar_from_wide(&hash(&Message { head: &head, body: message }))
 }
 
-/// Signs.
+/// Signs by the definition (RFC 8032, section 5.1.6).
 pub(crate) fn sign(job: &mut Signing<'_>) {
     let mut nonce = scalar_from_wide(&hash(&Message { head: job.key.prefix(), body: job.message }));
     let r = Point::BASE.multiply(&nonce).encode();

@@ -157,7 +157,7 @@ fn sample_noises(seeds: &[Seed], count: usize, noises: &mut [[Poly; NOISES]; LAN
     wipe(&mut rows, [0; NOISE_BYTES]);
 }
 
-/// Returns no noise.
+/// Returns room for the noise of all lanes, zeroed.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn no_noises() -> [[Poly; NOISES]; LANES] {

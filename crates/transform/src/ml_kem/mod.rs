@@ -65,7 +65,7 @@ pub(crate) const V_BYTES: usize = 128;
 /// Bytes of the noise of a polynomial: the parameters eta1 and eta2 are 2.
 pub(crate) const NOISE_BYTES: usize = 128;
 
-/// A ciphertext.
+/// A ciphertext: u, compressed, then v.
 pub(crate) type Ciphertext = [u8; ML_KEM_768_CIPHERTEXT_BYTES];
 /// An encoded encapsulation key.
 pub(crate) type EncapsulationKeyBytes = [u8; ML_KEM_768_ENCAPSULATION_KEY_BYTES];
@@ -199,9 +199,8 @@ impl MlKem768DecapsulationKey {
 pub(crate) struct Parts<'a> {
     /// The secret vector in the domain of the number-theoretic transform.
     pub(crate) vector: &'a [u8; PACKED_BYTES],
-    /// The encapsulation key.
     pub(crate) encapsulation_key: &'a EncapsulationKeyBytes,
-    /// Its hash.
+    /// The hash of the encapsulation key, SHA3-256.
     pub(crate) hash: &'a [u8; SEED_BYTES],
     /// The seed of the secret that a wrong ciphertext gets.
     pub(crate) rejection: &'a [u8; SEED_BYTES],
@@ -257,7 +256,7 @@ pub(crate) struct Encapsulate<'a> {
 /// A ciphertext to decapsulate.
 #[derive(Debug)]
 pub(crate) struct Decapsulate<'a> {
-    /// The key.
+    /// Our private key.
     pub(crate) key: &'a MlKem768DecapsulationKey,
     /// The peer's ciphertext, of any content.
     pub(crate) ciphertext: &'a Ciphertext,

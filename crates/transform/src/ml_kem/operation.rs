@@ -37,9 +37,9 @@ pub enum Operation {
     },
     /// The shared secret.
     Decapsulate {
-        /// The key.
+        /// Our private key.
         key: Arc<MlKem768DecapsulationKey>,
-        /// The ciphertext.
+        /// The peer's ciphertext, of any content.
         ciphertext: Box<[u8; ML_KEM_768_CIPHERTEXT_BYTES]>,
     },
 }

@@ -29,7 +29,6 @@ pub(crate) const LANES: usize = 8;
 /// A number of `L` limbs in eight lanes.
 pub(crate) type Number<const L: usize> = [V; L];
 
-/// Returns zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn zero<const L: usize>() -> Number<L> {

@@ -42,7 +42,6 @@ pub(crate) struct SignJob<'a> {
 pub(crate) struct VerifyJob<'a> {
     /// The signer's key.
     pub(crate) key: &'a P256PublicKey,
-    /// The digest.
     pub(crate) digest: &'a [u8],
     /// r and s, big-endian.
     pub(crate) signature: &'a [u8; 64],

@@ -47,7 +47,7 @@ const HALF: [u64; 5] = [0x8, 0xf_8000_0000_0000, 0xf_ffff_ffff_ffff, 0xf_ff7f_ff
 /// An agreement of a key for ECDH.
 #[derive(Debug)]
 pub(crate) struct EcdhJob<'a> {
-    /// The own key.
+    /// Our private key.
     pub(crate) key: &'a P256PrivateKey,
     /// The peer's point: 65 bytes, or 33 compressed.
     pub(crate) peer: &'a [u8],

@@ -44,7 +44,7 @@ owned! {
     Bignum(sys::BIGNUM), BN_clear_free
 }
 owned! {
-    /// A signature.
+    /// The numbers r and s of a signature.
     Signature(sys::ECDSA_SIG), ECDSA_SIG_free
 }
 

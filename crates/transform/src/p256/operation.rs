@@ -28,19 +28,19 @@ pub enum Operation {
     /// The secret shared with a peer: the x coordinate of the shared point. It is refused as [`Refusal::BadInput`] if
     /// the peer's key is not a point of the curve.
     Agree {
-        /// The own key.
+        /// Our private key.
         key: Arc<P256PrivateKey>,
         /// The peer's point by SEC 1: 65 bytes, or 33 compressed.
         peer: ArrayVec<u8, 65>,
     },
     /// The public key of a private one, 65 bytes.
     Public {
-        /// The key.
+        /// Our private key.
         key: Arc<P256PrivateKey>,
     },
     /// A signature: r and s, 32 bytes each, big-endian.
     Sign {
-        /// The key.
+        /// The signer's private key.
         key: Arc<P256PrivateKey>,
         /// The digest of the message.
         digest: P256Digest,

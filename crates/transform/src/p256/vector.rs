@@ -33,7 +33,6 @@ macro_rules! instructions {
 instructions! {
     /// Returns the value in all lanes.
     splat(value: u64) -> V = _mm512_set1_epi64(value as i64);
-    /// Returns zeros.
     zero() -> V = _mm512_setzero_si512();
     add(a: V, b: V) -> V = _mm512_add_epi64(a, b);
     sub(a: V, b: V) -> V = _mm512_sub_epi64(a, b);

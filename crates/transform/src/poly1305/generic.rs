@@ -123,7 +123,6 @@ impl State {
         }
     }
 
-    /// Returns the tag.
     pub(crate) fn tag(&self) -> [u8; 16] {
         self.sum.tag(self.pad)
     }

@@ -23,7 +23,7 @@ impl Text<'_> {
         (self.aad.len() as u128 | (self.data.len() as u128) << 64).to_le_bytes()
     }
 
-    /// Its tag.
+    /// Computes the tag by the portable code.
     pub(crate) fn tag(&self) -> [u8; 16] {
         let mut poly = generic::Poly1305::new(self.key);
         poly.update_padded(self.aad);

@@ -63,7 +63,7 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
 block_after_block!(by_reference, Rc6 => reference::plain);
 block_after_block!(unrolled, Rc6 => rc6_lanes::one);
 
-/// Rounds.
+/// The number of rounds of RC6-32/20.
 pub(crate) const ROUNDS: usize = 20;
 
 /// Words of the table S.

@@ -12,7 +12,6 @@ use crate::schedule::Schedule;
 use crate::simd::Words;
 use crate::word_lanes::{WordCipher, word_lane_kernels};
 
-/// RC6.
 pub(crate) struct Rc6;
 
 #[inline(always)]

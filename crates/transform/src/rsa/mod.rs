@@ -52,13 +52,12 @@ pub enum RsaOutcome {
 /// One operation with a key `K`.
 #[derive(Debug)]
 pub(crate) struct Job<'a, K> {
-    /// The key.
     pub(crate) key: &'a K,
     /// The block, as long as the modulus.
     pub(crate) input: &'a [u8],
     /// The result, as long as the modulus.
     pub(crate) output: &'a mut [u8],
-    /// The outcome.
+    /// Pending until the operation has run.
     pub(crate) outcome: RsaOutcome,
 }
 

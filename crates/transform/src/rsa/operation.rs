@@ -26,16 +26,16 @@ pub enum Operation {
     /// The private operation: of a padded digest it is the signature, of a ciphertext the padded text. A block that
     /// the operation does not take is refused as [`Refusal::BadInput`].
     Private {
-        /// The key.
+        /// Our private key.
         key: Arc<RsaPrivateKey>,
         /// The block; a padding's random salt is in it, so the job can run again with the same answer.
         block: Zeroizing<Vec<u8>>,
     },
     /// The public operation: the padded digest of a signature, the ciphertext of a padded text.
     Public {
-        /// The key.
+        /// The public key of the signer or of the receiver.
         key: Arc<RsaPublicKey>,
-        /// The block.
+        /// The signature or the padded text.
         block: Zeroizing<Vec<u8>>,
     },
 }

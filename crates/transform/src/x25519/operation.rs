@@ -21,14 +21,14 @@ use crate::isa::Isa;
 pub enum Operation {
     /// The secret shared with a peer. It is refused as [`Refusal::BadInput`] if the peer's point is of low order.
     Agree {
-        /// The own key.
+        /// Our private key.
         key: Arc<X25519Key>,
         /// The peer's public key.
         peer: [u8; X25519_BYTES],
     },
     /// The public key of a private one.
     Public {
-        /// The key.
+        /// Our private key.
         key: Arc<X25519Key>,
     },
 }
