@@ -21,7 +21,7 @@ pub enum LabError {
     Copy {
         /// Its machine-readable kind.
         kind: String,
-        /// Its message.
+        /// The program's own message, or the output of a foreign one.
         message: String,
     },
     /// The program under test ended without its last event.
@@ -63,7 +63,7 @@ pub enum LabError {
         path: PathBuf,
         /// Bytes free there.
         available_bytes: u64,
-        /// Bytes needed.
+        /// Bytes that the workload needs, without the margin that stays free.
         needed_bytes: u64,
     },
     /// The requested stack cannot be made.

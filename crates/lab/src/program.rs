@@ -228,7 +228,7 @@ pub enum Killed {
 /// The program under test.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its path.
+    /// The path of the executable.
     pub path: PathBuf,
     /// Words before the program, such as `ip netns exec NAME`.
     pub prefix: Vec<OsString>,

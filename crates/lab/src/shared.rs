@@ -45,7 +45,7 @@ pub struct Job {
 /// The result of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// The job.
+    /// The job that this is the result of.
     pub job: Job,
     /// The host, by the name that it was started with.
     pub host: String,

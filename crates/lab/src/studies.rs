@@ -280,7 +280,7 @@ pub(crate) fn find(id: &str) -> Option<&'static Study> {
 /// One run of a family, which answers one or more studies.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The family.
+    /// The family whose command is run.
     pub family: &'static Family,
     /// The request, with the parts that are needed.
     pub request: Request,

@@ -74,7 +74,7 @@ pub struct Machine {
     /// The machine's name.
     #[serde(deserialize_with = "name")]
     pub name: String,
-    /// Engines.
+    /// Number of engines, each with threads of its own.
     #[serde(deserialize_with = "within::<_, 1, 64>")]
     pub engines: u64,
     /// Threads of an engine.
@@ -146,7 +146,7 @@ pub struct Memory {
     /// Cycles of the engines for which a command occupies a channel besides its bytes.
     #[serde(deserialize_with = "within::<_, 0, 10_000>")]
     pub command_cycles: u64,
-    /// Channels.
+    /// Number of channels, between which addresses are interleaved.
     #[serde(deserialize_with = "within::<_, 1, 16>")]
     pub channels: u64,
     /// Number of bytes after which addresses continue in the next channel.
@@ -166,7 +166,7 @@ pub struct Memory {
 pub struct Placed {
     /// Expanded keys.
     pub keys: Home,
-    /// Tables.
+    /// Tables of the algorithms that `exceptions` does not name.
     pub tables: Home,
     /// Tables of algorithms with another placement.
     #[serde(default)]

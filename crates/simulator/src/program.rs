@@ -41,7 +41,7 @@ pub enum Step {
     Run(u32),
     /// Cycles lost by taken branches.
     Abort(u32),
-    /// A reference.
+    /// Issues a command to a shared memory.
     Reference(Reference),
     /// Waits until the reference in a slot is complete.
     Await(u8),

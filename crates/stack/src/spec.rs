@@ -143,7 +143,7 @@ pub struct Context {
     pub implementations: Implementations,
     /// The secret from which all keys are derived; it must serve no other association.
     pub secret: Secret,
-    /// The end.
+    /// The end whose layers these are; addresses, and who opens, depend on it.
     pub end: End,
     pub(crate) association: u32,
     pub(crate) ignores_verdicts: bool,

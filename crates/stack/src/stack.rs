@@ -20,7 +20,7 @@ impl Stack {
         Self { spec: Arc::new(spec), layers: layers.into() }
     }
 
-    /// Returns the layers.
+    /// Returns the layers, that of the application first.
     pub fn layers(&self) -> &[Arc<dyn Layer>] {
         &self.layers
     }

@@ -106,7 +106,7 @@ pub enum Shape {
     },
     /// A figure lies within the bounds. If the measure is not a ratio, the bounds are those of a paper or a machine.
     Bound {
-        /// The cell.
+        /// The place of the cell that the figure is from.
         cell: Coordinates,
         /// The lower bound.
         low: Option<f64>,
@@ -225,9 +225,9 @@ impl Verdict {
 /// A claim with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
-    /// The claim.
+    /// The claim that was checked.
     pub claim: Claim,
-    /// The verdict.
+    /// The verdict by the samples of this run.
     pub verdict: Verdict,
     /// The figure of the shape: a ratio, an exponent.
     pub estimate: Option<f64>,

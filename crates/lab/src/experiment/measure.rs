@@ -61,7 +61,7 @@ pub struct Measure {
     pub better: Better,
     /// The format.
     pub written: Written,
-    /// The origin.
+    /// The source of the figure: samples, other figures, a model or a publication.
     pub origin: Origin,
 }
 

@@ -136,7 +136,7 @@ pub struct Experiment {
     pub id: String,
     /// The rows of the papers' inventory that it answers, such as "G11–G13".
     pub covers: String,
-    /// The paper.
+    /// The paper that it repeats, as cited; empty if there is none.
     pub paper: String,
     /// The title, on one line.
     pub title: String,
@@ -156,7 +156,7 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// Its table.
     pub view: View,
-    /// Its plots.
+    /// The plots of its cells, in the order of the report.
     pub plots: Vec<Plot>,
 }
 
@@ -419,9 +419,9 @@ pub struct Outcome {
     pub started: String,
     /// Wall time of the whole experiment.
     pub seconds: f64,
-    /// Its cells.
+    /// The results, one for each place.
     pub cells: Vec<Cell>,
-    /// Its claims.
+    /// The claims of the experiment, each with its verdict.
     pub claims: Vec<ClaimResult>,
     /// The omitted parts and the reasons.
     pub skipped: Vec<String>,

@@ -28,7 +28,7 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Found {
-    /// A copy.
+    /// A copy, with its bytes, files and times.
     Copy(Copied),
     /// Anything else, by measure.
     Values(BTreeMap<String, f64>),

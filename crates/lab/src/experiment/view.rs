@@ -56,7 +56,7 @@ pub enum Drawn {
     Bars,
     /// Bars on top of each other.
     Stacked,
-    /// Lines.
+    /// A line for each series.
     Lines,
 }
 

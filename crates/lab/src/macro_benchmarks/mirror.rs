@@ -36,7 +36,7 @@ fn lengths(files: usize, bytes: usize) -> Vec<usize> {
     lengths
 }
 
-/// Writes the tree.
+/// Writes `files` files of `bytes` bytes in all, in folders of about [`FOLDER_FILES`].
 fn write_tree(root: &Path, files: usize, bytes: usize, seed: u64) -> Result<(), LabError> {
     let mut rng = Rng::new(seed);
     for (index, length) in lengths(files, bytes).into_iter().enumerate() {

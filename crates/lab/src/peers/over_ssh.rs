@@ -42,7 +42,6 @@ pub(crate) const SCP: Tool = Tool {
 pub(crate) const SCP_OLD: Tool =
     Tool { name: "scp -O", run: |found, workload| scp(found, workload, &["-O", "-q", "-r", "--"]), ..SCP };
 
-/// sftp.
 pub(crate) const SFTP: Tool =
     Tool { name: "sftp", programs: &["sftp", "ssh"], version: of_the_server, run: sftp, ..RSYNC };
 

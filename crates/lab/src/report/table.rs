@@ -7,13 +7,13 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Lin
 pub struct Table {
     /// The caption; may be empty.
     pub title: String,
-    /// The columns.
+    /// The columns, from left to right.
     pub columns: Vec<Column>,
     /// Rows, each with as many texts as there are columns.
     pub rows: Vec<Row>,
 }
 
-/// A column.
+/// The heading of a column, and how its texts are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     /// Its heading.
@@ -24,7 +24,7 @@ pub struct Column {
     pub is_published: bool,
 }
 
-/// A row.
+/// One finding: a text for each column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// A text for each column.

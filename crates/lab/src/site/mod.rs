@@ -37,7 +37,7 @@ const CLAIMS: &str = "claims.json";
 /// The contents of a site that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The index.
+    /// The path of its `index.html`.
     pub index: PathBuf,
     /// The number of studies with a result.
     pub measured: usize,

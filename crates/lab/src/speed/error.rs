@@ -19,7 +19,7 @@ pub enum SpeedError {
     /// The algorithm does not take messages of that length.
     #[error("{algorithm} takes no messages of {bytes} bytes")]
     Refused {
-        /// The algorithm.
+        /// The algorithm's name in the catalogue.
         algorithm: String,
         /// The length of the longest message.
         bytes: usize,
@@ -35,9 +35,9 @@ pub enum SpeedError {
     /// A public-key operation was refused, or its answers differ from AWS-LC's.
     #[error("{algorithm} {step}: {reason}")]
     Operation {
-        /// The algorithm.
+        /// The algorithm's name in the catalogue.
         algorithm: &'static str,
-        /// The step.
+        /// The name of the operation, such as `sign`.
         step: &'static str,
         /// The problem.
         reason: &'static str,

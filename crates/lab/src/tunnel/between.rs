@@ -42,7 +42,7 @@ pub(crate) enum Between {
 /// The properties of our gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ours {
-    /// The suite.
+    /// The suite's name in the site file.
     pub(crate) suite: &'static str,
     /// The forced tier, if any.
     pub(crate) tier: Option<&'static str>,

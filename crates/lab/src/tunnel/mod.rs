@@ -147,7 +147,7 @@ const WAYS: [(&str, Ours); 5] = [
     ),
 ];
 
-/// The paper.
+/// The paper whose tunnels and macro-benchmarks are measured again.
 pub(crate) const PAPER: &str =
     "Miltchev, Ioannidis, Keromytis: A Study of the Relative Costs of Network Security Protocols (2002)";
 

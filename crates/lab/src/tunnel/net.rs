@@ -34,7 +34,6 @@ pub(crate) enum Links {
 pub(crate) struct Ground {
     /// The arrangement.
     pub(crate) topology: Topology,
-    /// The links.
     pub(crate) links: Links,
     /// Whether the first half of the hosts shares the first core, and the other half the last one.
     pub(crate) is_confined: bool,

@@ -40,7 +40,6 @@ pub const TESTS: [&str; 17] = [
     "ah",
 ];
 
-/// A test.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Test {
     pub(super) name: &'static str,

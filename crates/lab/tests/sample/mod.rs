@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
 
-/// Returns the report.
 pub(crate) fn report() -> Report {
     Report {
         format: FORMAT,

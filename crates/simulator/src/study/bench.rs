@@ -17,7 +17,7 @@ pub struct Cell {
     pub work: usize,
     /// Level of optimisation.
     pub level: Level,
-    /// Engines.
+    /// Number of engines that run.
     pub engines: u64,
     /// Threads of each.
     pub threads: u64,
@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
         Self { machines, works, found: BTreeMap::new() }
     }
 
-    /// Returns the works.
+    /// Returns the algorithms, by the place that [`Cell::work`] names.
     pub fn works(&self) -> &'a [Work] {
         self.works
     }

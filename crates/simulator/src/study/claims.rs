@@ -51,13 +51,13 @@ impl Bound {
 pub struct Checked {
     /// The place in the paper.
     pub source: &'static str,
-    /// The sentence.
+    /// The statement, in our words.
     pub sentence: &'static str,
     /// The meaning of our figure.
     pub measure: &'static str,
     /// Our figure.
     pub value: f64,
-    /// The bound.
+    /// The values with which the sentence holds.
     pub bound: Bound,
 }
 
@@ -66,11 +66,11 @@ pub struct Checked {
 pub struct Sentence {
     /// The place in the paper.
     pub source: &'static str,
-    /// The sentence.
+    /// The statement, in our words.
     pub sentence: &'static str,
     /// The meaning of our figure.
     pub measure: &'static str,
-    /// The bound.
+    /// The values with which the sentence holds.
     pub bound: Bound,
     /// The figures by the set of guesses or the compiler; the first figure is ours.
     pub values: Vec<(String, f64)>,

@@ -40,9 +40,9 @@ pub struct Study {
 /// A figure that several guesses give together, and none of them alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Combined {
-    /// The guesses.
+    /// The guesses that are made together, in words.
     pub guesses: &'static str,
-    /// The sentence.
+    /// The statement of the paper that the figure is about, in our words.
     pub sentence: &'static str,
     /// The meaning of the figure.
     pub measure: &'static str,

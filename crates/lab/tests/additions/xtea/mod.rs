@@ -43,7 +43,6 @@ block_after_block!(by_reference, Xtea => crypt::<Plain>);
 const CYCLES: usize = 32;
 const DELTA: u32 = 0x9e37_79b9;
 
-/// A key.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key([u32; 4]);
 

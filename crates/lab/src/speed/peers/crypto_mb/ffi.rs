@@ -219,7 +219,6 @@ impl CryptoMb {
 }
 
 impl Call {
-    /// Returns the columns.
     pub(super) fn columns(&mut self) -> &mut [Column] {
         &mut self.columns
     }

@@ -31,9 +31,7 @@ pub(in super::super) enum Kind {
     Rsa(usize),
     /// Diffie-Hellman in a group of RFC 3526, with the bits of its prime and of private exponents.
     Dh(usize, usize),
-    /// X25519.
     X25519,
-    /// Ed25519.
     Ed25519,
     /// P-256.
     P256,
