@@ -74,7 +74,7 @@ use std::path::PathBuf;
     max_term_width = 100
 )]
 pub struct Cli {
-    /// The command.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -135,7 +135,7 @@ pub enum Command {
     Blake3(DigestArgs),
     /// Print the completions for a shell
     Completions {
-        /// The shell
+        /// The shell that the script is for
         shell: Shell,
     },
     /// Write the manual pages into a folder

@@ -19,7 +19,7 @@ use std::path::Path;
 pub struct Plan {
     /// The sources; at least one.
     pub sources: Vec<Location>,
-    /// The target.
+    /// The place to which all sources are copied.
     pub target: Location,
     /// The options of the copy.
     pub options: Options,

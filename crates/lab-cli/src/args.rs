@@ -41,7 +41,7 @@ pub struct Cli {
     /// The build of the `sealane` that has started this program
     #[arg(long, hide = true)]
     pub for_build: Option<String>,
-    /// The command.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -60,7 +60,7 @@ pub enum Command {
     Md5(TrialArgs),
     /// Print the completions for a shell
     Completions {
-        /// The shell
+        /// The shell that the script is for
         shell: Shell,
     },
     /// Write the manual pages into a folder

@@ -30,7 +30,7 @@ OpenSSL 3 programs use a key through the provider `sealane-provider`: `sealane:N
 /// Arguments of `sealane engine`.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
-    /// The command.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: EngineCommand,
 }
@@ -115,7 +115,7 @@ pub struct EngineStatusArgs {
 /// Arguments of `sealane engine keys`.
 #[derive(Debug, Args)]
 pub struct EngineKeysArgs {
-    /// The command.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: EngineKeysCommand,
 }

@@ -21,7 +21,7 @@ Without --queue this works for the `sealane cp` that has started it, on standard
 /// Arguments of `sealane fleet`.
 #[derive(Debug, Args)]
 pub struct FleetArgs {
-    /// The command.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: FleetCommand,
 }
@@ -53,7 +53,7 @@ pub struct FleetStatusArgs {
     pub json: bool,
 }
 
-/// A run.
+/// The run whose failed entries are listed.
 #[derive(Debug, Args)]
 pub struct FleetRunArgs {
     /// The run, as RUN or HOST:RUN
@@ -64,7 +64,7 @@ pub struct FleetRunArgs {
     pub json: bool,
 }
 
-/// A run.
+/// The run whose failed entries are tried again.
 #[derive(Debug, Args)]
 pub struct FleetRetryArgs {
     /// The run, as RUN or HOST:RUN

@@ -171,7 +171,7 @@ in the app. The site needs a peer that stands for clients; see `sealane tunnel -
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]
 pub struct TunnelArgs {
-    /// The command
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: TunnelCommand,
 }

@@ -149,7 +149,6 @@ impl StrongSwan {
         said
     }
 
-    /// Returns its associations.
     pub(crate) fn associations(&self, net: &Net) -> String {
         self.control(net, "--list-sas")
     }

@@ -238,7 +238,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct LabFleetArgs {
-    /// The command.
+    /// The command, with its own arguments.
     #[command(subcommand)]
     pub command: LabFleetCommand,
 }

@@ -172,7 +172,7 @@ pub enum DirectionArg {
 }
 
 impl DirectionArg {
-    /// Returns the directions.
+    /// Returns the directions in the order in which they are measured.
     pub fn directions(self) -> Vec<Direction> {
         match self {
             Self::Encrypt => vec![Direction::Encrypt],
