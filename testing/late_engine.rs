@@ -25,7 +25,7 @@ use sealane_engine::{
     Cost, Direction, Engine, Job, JobStatus, Maker, Protection, Queue, Session, Software, Work,
 };
 
-/// The engine.
+/// An engine whose queues misbehave as is permitted, each by a seed of its own.
 #[derive(Debug)]
 pub(crate) struct LateEngine {
     seed: AtomicU64,

@@ -112,7 +112,7 @@ const ORDER_EIGHT: [u8; 32] = [
     0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49, 0xb8, 0x00,
 ];
 
-/// X25519.
+/// X25519: peers of any bytes, and bytes next to points of small order.
 pub const X25519: Algorithm = Algorithm {
     target: "public_keys_x25519",
     kinds: &[
@@ -203,7 +203,7 @@ pub const ECDSA_P256: Algorithm = Algorithm {
     is_dear: false,
 };
 
-/// Ed25519.
+/// Ed25519: signatures as made, altered, and of any bytes.
 pub const ED25519: Algorithm = Algorithm {
     target: "public_keys_ed25519",
     kinds: &[
