@@ -5,6 +5,7 @@
 //! its reason, and an exception that is no longer needed is a finding too.
 
 mod circles;
+mod docs;
 mod exceptions;
 mod graph;
 mod layout;
@@ -73,6 +74,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(circles::check(&files, exceptions::CURRENT.circles));
     findings.extend(names::check(&files));
     findings.extend(safety::check(&files));
+    findings.extend(docs::check(&files));
     findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
     findings.extend(layout::check(root)?);
