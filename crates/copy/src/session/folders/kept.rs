@@ -1,5 +1,5 @@
-//! What a search has seen of files, kept in memory, so that telling the files of a folder that differs takes no second
-//! search of it.
+//! The files that a search has seen, kept in memory, so that telling those of a folder that differs takes no second search
+//! of it.
 //!
 //! Guarantees: all threads of a search together keep at most [`KEPT_BYTES_MAX`], and what one folder has cost is known
 //! to within [`UNSETTLED_BYTES_MAX`] before its end; a folder is kept whole or not at all.

@@ -1,0 +1,211 @@
+//! Tests of the comparison: which folders count as equal, and who judges whatever comes first.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, FileTimes, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    time::SystemTime,
+};
+
+use sealane_tree::{Filter, Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
+
+use super::*;
+
+const KEY: [u8; 32] = [3; 32];
+
+fn rules(preserve: Preserve) -> Rules {
+    Rules::new(&Secret::new(KEY), &preserve)
+}
+
+fn all(folders: &Folders, rules: &Rules, is_sender: bool) -> BTreeMap<Vec<u8>, [u8; 16]> {
+    let (strays, allowance) = (Strays::default(), Allowance::default());
+    let (out, results) = unbounded();
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            let out = out.clone();
+            let notes = Notes { strays: &strays, keeping: Keeping::new(&allowance) };
+            let notes = (!is_sender).then_some(notes);
+            scope.spawn(move || {
+                let mut digesting = Digesting::new(rules, notes, out);
+                folders.visit(&mut digesting);
+                assert!(digesting.hand_on());
+            });
+        }
+    });
+    drop(out);
+    results.iter().flatten().map(|digested| (digested.path.into_vec(), digested.digest)).collect()
+}
+
+/// Returns the digests of the tree `a` in a folder as a source, and of the tree `b` as it would be in a target.
+fn both(at: &Path, preserve: &Preserve) -> [BTreeMap<Vec<u8>, [u8; 16]>; 2] {
+    let rules = rules(preserve.clone());
+    let naming = Naming::As(RelativePath::new(b"b").unwrap());
+    let source = Source::new(vec![SourceRoot::open(&at.join("a"), &naming, false).unwrap()]);
+    let options = WalkOptions { xattrs: preserve.xattrs, ..WalkOptions::default() };
+    let own = source.folders(&options).unwrap();
+    let target = Target::open(at, TargetOptions::default()).unwrap();
+    let filter = (Filter::default(), false);
+    let paths = vec![b"b".to_vec(), b"missing".to_vec()];
+    let theirs = target.folders(paths, preserve.xattrs, true, filter);
+    [all(&own, &rules, true), all(&theirs, &rules, false)]
+}
+
+fn plant(at: &Path) {
+    fs::create_dir_all(at.join("one/deep")).unwrap();
+    fs::create_dir_all(at.join("two")).unwrap();
+    for name in ["top", "one/x", "one/y", "one/deep/z", "two/w"] {
+        fs::write(at.join(name), name).unwrap();
+    }
+    symlink("x", at.join("one/link")).unwrap();
+}
+
+fn twins() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    plant(&folder.path().join("a"));
+    let (from, to) = (folder.path().join("a"), folder.path().join("b"));
+    assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    folder
+}
+
+fn touch(path: &Path) {
+    let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+    File::open(path).unwrap().set_times(times).unwrap();
+}
+
+#[test]
+fn equal_folders_have_one_digest_and_different_ones_have_others() {
+    let keeping = Preserve { folder_modes: true, xattrs: true, hard_links: true, ..Preserve::default() };
+    type Change = fn(&Path);
+    let changes: [(&str, Change, &[&str]); 9] = [
+        ("nothing", |_| (), &[]),
+        ("a file's content", |at| fs::write(at.join("one/x"), "longer").unwrap(), &["b/one"]),
+        ("a file's time", |at| touch(&at.join("two/w")), &["b/two"]),
+        (
+            "a file's mode",
+            |at| fs::set_permissions(at.join("one/deep/z"), Permissions::from_mode(0o600)).unwrap(),
+            &["b/one/deep"],
+        ),
+        ("a folder's time", |at| touch(&at.join("one")), &["b/one"]),
+        (
+            "a folder's mode",
+            |at| fs::set_permissions(at.join("two"), Permissions::from_mode(0o700)).unwrap(),
+            &["b/two"],
+        ),
+        (
+            "a link's destination",
+            |at| {
+                fs::remove_file(at.join("one/link")).unwrap();
+                symlink("y", at.join("one/link")).unwrap();
+            },
+            &["b/one"],
+        ),
+        (
+            "a file that became a link of its own text",
+            |at| {
+                fs::remove_file(at.join("two/w")).unwrap();
+                symlink("two/w", at.join("two/w")).unwrap();
+            },
+            &["b/two"],
+        ),
+        (
+            "another name of a file",
+            |at| fs::hard_link(at.join("top"), at.join("two/v")).unwrap(),
+            &["b", "b/two"],
+        ),
+    ];
+    for (what, change, differing) in changes {
+        let folder = twins();
+        change(&folder.path().join("a"));
+        let [own, theirs] = both(folder.path(), &keeping);
+        assert_eq!(theirs.len(), 4, "{what}");
+        let found: Vec<_> = theirs
+            .iter()
+            .filter(|(path, digest)| **digest == UNKNOWN || own.get(*path) != Some(digest))
+            .map(|(path, _)| str::from_utf8(path).unwrap())
+            .collect();
+        assert_eq!(found, differing, "{what}");
+    }
+}
+
+#[test]
+fn the_order_of_entries_does_not_matter_in_folders_of_any_length() {
+    for count in [1, LONG_ENTRIES, LONG_ENTRIES + 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<_> = (0..count).map(|number| format!("file{number}")).collect();
+        for (tree, names) in [("a", names.iter().collect::<Vec<_>>()), ("b", names.iter().rev().collect())] {
+            fs::create_dir(folder.path().join(tree)).unwrap();
+            for name in names {
+                File::create(folder.path().join(tree).join(name)).unwrap();
+                touch(&folder.path().join(tree).join(name));
+            }
+            touch(&folder.path().join(tree));
+        }
+        let [own, theirs] = both(folder.path(), &Preserve::default());
+        assert_eq!(own, theirs, "{count}");
+        touch(&folder.path().join("b"));
+        fs::write(folder.path().join("b/file0"), "x").unwrap();
+        let [own, theirs] = both(folder.path(), &Preserve::default());
+        assert_ne!(own, theirs, "{count}");
+    }
+}
+
+#[test]
+fn what_the_sender_treats_in_its_own_way_is_equal_to_nothing() {
+    let folder = twins();
+    for tree in ["a", "b"] {
+        let pipe = folder.path().join(tree).join("two/pipe");
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        File::create(folder.path().join(tree).join(format!("one/{}", crate::journal::file_name([1; 16]))))
+            .unwrap();
+    }
+    let [own, _] = both(folder.path(), &Preserve::default());
+    assert_eq!((own[&b"b/two"[..]], own[&b"b/one"[..]]), (UNKNOWN, UNKNOWN));
+    assert_ne!(own[&b"b"[..]], UNKNOWN);
+}
+
+fn digested(root: u32, path: &[u8], digest: u8) -> Digested {
+    Digested { root, path: path.into(), digest: [digest; 16], bytes: 1, entries: Some(1), files: None }
+}
+
+#[test]
+fn the_table_judges_whoever_comes_first() {
+    for mine_first in [true, false] {
+        let mut table = Table::default();
+        let told = [(b"a", 1), (b"b", 2), (b"c", 0), (b"d", 4)];
+        let told = told.map(|(path, digest)| FolderDigest { path: bytes_hash(path), digest: [digest; 16] });
+        if !mine_first {
+            table.add_theirs(told.to_vec()).unwrap();
+        }
+        for (path, digest) in [(b"a", 1), (b"b", 9), (b"c", 0), (b"e", 5)] {
+            table.add_mine(digested(0, path, digest));
+        }
+        if mine_first {
+            table.add_theirs(told.to_vec()).unwrap();
+        }
+        table.differ.sort_unstable();
+        assert_eq!(table.differ, [1, 2]);
+        assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
+        assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
+        assert_eq!((table.equal.bytes, table.equal.entries(0, b"a")), (1, Some(1)));
+    }
+}
+
+#[test]
+fn a_folder_of_two_sources_is_equal_to_neither_beforehand() {
+    let mut table = Table::default();
+    table.add_mine(digested(0, b"a", 1));
+    table.add_mine(digested(1, b"a", 2));
+    let told = FolderDigest { path: bytes_hash(b"a"), digest: [2; 16] };
+    table.add_theirs(vec![told]).unwrap();
+    assert!(table.equal.is_empty() && table.differ == [0]);
+}
+
+#[test]
+fn a_receiver_tells_no_more_folders_than_can_be_kept() {
+    let mut table = Table { count: FOLDERS_MAX - 1, ..Table::default() };
+    let told = FolderDigest { path: [1; 16], digest: [2; 16] };
+    table.add_theirs(vec![told]).unwrap();
+    assert!(table.add_theirs(vec![told]).is_err());
+}
