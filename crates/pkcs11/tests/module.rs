@@ -480,9 +480,7 @@ fn wrong_calls_get_the_standards_answers() {
         assert_eq!(call!(module, C_GetInfo(&mut info)), c::CKR_CRYPTOKI_NOT_INITIALIZED);
         assert_eq!(call!(module, C_Finalize(null_mut())), c::CKR_CRYPTOKI_NOT_INITIALIZED);
         assert_eq!(module.open(), Err(c::CKR_CRYPTOKI_NOT_INITIALIZED));
-        /// # Safety
-        /// Any argument is safe: it is not used.
-        unsafe extern "C" fn lock(_: *mut std::ffi::c_void) -> c::CK_RV {
+        extern "C" fn lock(_: *mut std::ffi::c_void) -> c::CK_RV {
             c::CKR_OK
         }
         let mut arguments = c::CK_C_INITIALIZE_ARGS { LockMutex: Some(lock), ..Default::default() };

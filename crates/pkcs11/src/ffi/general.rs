@@ -87,9 +87,7 @@ pub(super) unsafe extern "C" fn initialize(arguments: *mut c_void) -> c::CK_RV {
     })
 }
 
-/// # Safety
-/// Any argument is safe: `reserved` is only compared with null.
-pub(super) unsafe extern "C" fn finalize(reserved: *mut c_void) -> c::CK_RV {
+pub(super) extern "C" fn finalize(reserved: *mut c_void) -> c::CK_RV {
     returned(|| if reserved.is_null() { module::finalize() } else { Err(BAD) })
 }
 
@@ -235,9 +233,7 @@ pub(super) unsafe extern "C" fn open_session(
     })
 }
 
-/// # Safety
-/// Any argument is safe: a number is looked up.
-pub(super) unsafe extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
+pub(super) extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
     with_module(|module| {
         module.sessions().close(handle)?;
         module.forget_secrets();
@@ -245,9 +241,7 @@ pub(super) unsafe extern "C" fn close_session(handle: c::CK_SESSION_HANDLE) -> c
     })
 }
 
-/// # Safety
-/// Any argument is safe: a number is compared.
-pub(super) unsafe extern "C" fn close_all_sessions(slot: c::CK_SLOT_ID) -> c::CK_RV {
+pub(super) extern "C" fn close_all_sessions(slot: c::CK_SLOT_ID) -> c::CK_RV {
     with_module(|module| {
         check_slot(slot)?;
         module.sessions().close_all();
@@ -282,10 +276,7 @@ pub(super) unsafe extern "C" fn get_session_info(
 }
 
 /// The service knows the caller by its user. Programs that log in anyway may do so with any PIN.
-///
-/// # Safety
-/// Any argument is safe: `pin` is only compared with null.
-pub(super) unsafe extern "C" fn login(
+pub(super) extern "C" fn login(
     handle: c::CK_SESSION_HANDLE,
     user: c::CK_USER_TYPE,
     pin: *mut c::CK_UTF8CHAR,
@@ -310,9 +301,7 @@ pub(super) unsafe extern "C" fn login(
     })
 }
 
-/// # Safety
-/// Any argument is safe: a number is looked up.
-pub(super) unsafe extern "C" fn logout(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
+pub(super) extern "C" fn logout(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
     with_module(|module| {
         let mut sessions = module.sessions();
         sessions.get(handle)?;

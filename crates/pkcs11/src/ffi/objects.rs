@@ -48,9 +48,7 @@ pub(super) unsafe fn read_template(
     Ok(read)
 }
 
-/// # Safety
-/// Any argument is safe: numbers are looked up.
-pub(super) unsafe extern "C" fn destroy_object(
+pub(super) extern "C" fn destroy_object(
     handle: c::CK_SESSION_HANDLE,
     object: c::CK_OBJECT_HANDLE,
 ) -> c::CK_RV {
@@ -147,8 +145,6 @@ pub(super) unsafe extern "C" fn find_objects(
     })
 }
 
-/// # Safety
-/// Any argument is safe: a number is looked up.
-pub(super) unsafe extern "C" fn find_objects_final(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
+pub(super) extern "C" fn find_objects_final(handle: c::CK_SESSION_HANDLE) -> c::CK_RV {
     with_module(|module| module.with_session(handle, |session| session.end_search()))
 }
