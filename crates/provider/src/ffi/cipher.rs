@@ -106,9 +106,7 @@ unsafe extern "C" fn decrypt(
     })
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"pad-mode" => UTF8_STRING,
         c"digest" => UTF8_STRING,
@@ -146,9 +144,7 @@ fn set(crypting: &mut Crypting, params: Params<'_>) -> Result<(), Reason> {
     }
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"pad-mode" => UTF8_STRING];
     TABLE.as_ptr()
 }

@@ -91,9 +91,7 @@ unsafe extern "C" fn derive(
     })
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"ecdh-cofactor-mode" => INTEGER,
         c"kdf-type" => UTF8_STRING,

@@ -110,9 +110,7 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     c_int::from(one.public().is_ok_and(|public| other.public() == Ok(public)))
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"bits" => INTEGER,
         c"security-bits" => INTEGER,
@@ -151,9 +149,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     })
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn settable_params(_: *mut c_void) -> *const Param {
+extern "C" fn settable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
     TABLE.as_ptr()
 }
@@ -175,9 +171,7 @@ fn fill(key: &Key, kem: Kem) -> Result<(), Reason> {
     key.set(kem).map_err(|_| Reason::NoKey)
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn types(_: c_int) -> *const Param {
+extern "C" fn types(_: c_int) -> *const Param {
     static TABLE: &[Param] =
         descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING, c"seed" => OCTET_STRING];
     TABLE.as_ptr()
@@ -267,9 +261,7 @@ unsafe extern "C" fn gen_init(provider: *mut c_void, selection: c_int, array: *c
     null_mut()
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"seed" => OCTET_STRING];
     TABLE.as_ptr()
 }

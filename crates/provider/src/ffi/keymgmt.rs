@@ -165,9 +165,7 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     })
 }
 
-/// # Safety
-/// Any argument is safe: a number is compared.
-unsafe extern "C" fn operation_name<const FAMILY: u8>(operation: c_int) -> *const c_char {
+extern "C" fn operation_name<const FAMILY: u8>(operation: c_int) -> *const c_char {
     let name = match (Family::of_number(FAMILY), operation) {
         (Family::Ec, 11) => c"ECDH",
         (Family::Ec, 12) => c"ECDSA",
@@ -225,9 +223,7 @@ fn kind_of_group(name: &str) -> Option<KeyKind> {
     }
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"bits" => INTEGER,
         c"security-bits" => INTEGER,
@@ -282,9 +278,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     })
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn settable_params(_: *mut c_void) -> *const Param {
+extern "C" fn settable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
     TABLE.as_ptr()
 }
@@ -305,9 +299,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int 
     })
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
+extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
     static RSA_TYPES: &[Param] = descriptions![
         c"n" => UNSIGNED,
         c"e" => UNSIGNED,
@@ -549,9 +541,7 @@ unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_
     })
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_void) -> *const Param {
     static RSA_TABLE: &[Param] = descriptions![c"bits" => UNSIGNED, c"e" => UNSIGNED, c"primes" => UNSIGNED];
     static PSS_TABLE: &[Param] = descriptions![
         c"bits" => UNSIGNED,

@@ -381,9 +381,7 @@ unsafe extern "C" fn query_operation(
     }
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"name" => 6,
         c"version" => 6,
@@ -412,9 +410,7 @@ unsafe extern "C" fn get_params(_: *mut c_void, array: *mut Param) -> c_int {
     c_int::from(filled)
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
+extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
     static ITEMS: [Item; Reason::ALL.len() + 1] = {
         let mut items = [Item { id: 0, text: null() }; Reason::ALL.len() + 1];
         let mut at = 0;

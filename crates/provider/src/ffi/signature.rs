@@ -262,9 +262,7 @@ unsafe extern "C" fn verify_message(
     c_int::from(good.unwrap_or(false))
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"digest" => UTF8_STRING,
         c"properties" => UTF8_STRING,
@@ -324,9 +322,7 @@ fn set(signing: &mut Signing, params: Params<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"algorithm-id" => OCTET_STRING,
         c"digest" => UTF8_STRING,

@@ -95,9 +95,7 @@ unsafe extern "C" fn store_open(provider: *mut c_void, uri: *const c_char) -> *m
     uri.map_or(null_mut(), |uri| OpenedContext::give(core, opened(uri)))
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
+extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![c"expect" => INTEGER];
     TABLE.as_ptr()
 }
@@ -210,9 +208,7 @@ unsafe extern "C" fn decoder_free(context: *mut c_void) {
     unsafe { DecoderContext::free(context) };
 }
 
-/// # Safety
-/// Any arguments are safe: a number is compared.
-unsafe extern "C" fn decoder_does_selection(_: *mut c_void, selection: c_int) -> c_int {
+extern "C" fn decoder_does_selection(_: *mut c_void, selection: c_int) -> c_int {
     // The selection may be empty, or include a private key, which comes with its public half.
     c_int::from(selection == 0 || selection & 1 != 0)
 }

@@ -188,9 +188,7 @@ fn number_of(mode: Mode) -> i64 {
     }
 }
 
-/// # Safety
-/// Any argument is safe: it is not used.
-unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"mode" => UNSIGNED,
         c"keylen" => UNSIGNED,
@@ -225,9 +223,7 @@ unsafe extern "C" fn get_params<const PLACE: usize>(array: *mut Param) -> c_int 
     c_int::from(filled)
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"keylen" => UNSIGNED,
         c"ivlen" => UNSIGNED,
@@ -284,9 +280,7 @@ unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param)
     })
 }
 
-/// # Safety
-/// Any arguments are safe: they are not used.
-unsafe extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static TABLE: &[Param] = descriptions![
         c"keylen" => UNSIGNED,
         c"ivlen" => UNSIGNED,
