@@ -77,8 +77,13 @@ const ARROWS: &[Crate] = &[
     },
     Crate { folder: "sftp", may_know: &[], why: "SFTP as a value: no socket, no file, no clock" },
     Crate {
+        folder: "delta",
+        may_know: &[],
+        why: "what two versions have in common: no file, no socket, no thread",
+    },
+    Crate {
         folder: "copy",
-        may_know: &["sftp", "peer", "tree", "lanes", "card", "engine", "transform"],
+        may_know: &["delta", "sftp", "peer", "tree", "lanes", "card", "engine", "transform"],
         why: "the transfer joins peers, trees and sealed lanes",
     },
     Crate {

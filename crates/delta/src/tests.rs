@@ -1,0 +1,331 @@
+//! Both levels in memory, against the obvious: whatever is edited, the new version comes out of the old one and what is sent.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const KEY: Key = [7; 32];
+
+/// Cuts a range of a version, read in one piece.
+fn cut(version: &[u8], range: std::ops::Range<u64>, how: (Cut, u64)) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut next = range.start;
+    let fill = |at: u64, room: &mut [u8]| {
+        assert_eq!(at, next, "each byte is read once, in order");
+        next = at + room.len() as u64;
+        assert!(next.is_multiple_of(FILL_BYTES as u64) || next == range.end);
+        room.copy_from_slice(&version[at as usize..][..room.len()]);
+        Ok::<(), ()>(())
+    };
+    pieces(range.clone(), how, &KEY, &mut Vec::new(), fill, |piece| found.push(piece)).unwrap();
+    found
+}
+
+/// Returns the pieces of spans of the old version as the other end gets them.
+fn sign(old: &[u8], spans: &[Span]) -> Vec<Vec<Piece>> {
+    let mut bytes = Vec::new();
+    let mut expected = Vec::new();
+    for span in spans {
+        let found = cut(old, span.range(), (span.cut, 0));
+        assert!(found.len() <= span.pieces_max().unwrap());
+        pack(span, &found, &mut bytes);
+        expected.push(found);
+    }
+    let told = unpack(spans, &bytes).unwrap();
+    assert_eq!(told, expected);
+    for length in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+        assert!(unpack(spans, &bytes[..length]).is_err() || bytes.len() == length);
+    }
+    assert!(unpack(spans, &[&bytes[..], &[0]].concat()).is_err());
+    told
+}
+
+fn spans(bytes: u64, segment: u64, cut: Cut) -> Vec<Span> {
+    let starts = (0..bytes).step_by(segment as usize);
+    starts.map(|start| Span { start, bytes: segment.min(bytes - start), cut }).collect()
+}
+
+/// The cost of making the new version of the old one.
+#[derive(Debug, Default)]
+struct Cost {
+    /// Bytes of signatures.
+    signed: usize,
+    /// Bytes of the new version that are sent.
+    sent: u64,
+}
+
+/// Builds the new version of the old one as two ends do, with segments of this length, and checks that it is right.
+fn rebuild(old: &[u8], new: &[u8], segment: u64) -> Cost {
+    let (old_bytes, new_bytes) = (old.len() as u64, new.len() as u64);
+    let coarse = Cut::Content(mean_log2(old_bytes));
+    let asked = spans(old_bytes, segment, coarse);
+    let told = sign(old, &asked);
+    let mut cost = Cost { signed: told.iter().map(|told| 19 * told.len()).sum(), sent: 0 };
+    let index = Index::new(told.into_iter().flatten());
+    let mut built = vec![None; new.len()];
+    let mut put = |to: u64, content: &[u8]| {
+        for (byte, at) in content.iter().zip(to as usize..) {
+            assert_eq!(built[at].replace(*byte), None, "each byte comes once");
+        }
+    };
+    for Span { start, bytes, .. } in spans(new_bytes, segment, coarse) {
+        let pieces = cut(new, start..start + bytes, (coarse, 0));
+        for part in compare(&index, &pieces, old_bytes) {
+            match part {
+                Part::Copy { to, from, bytes } => put(to, &old[from as usize..][..bytes as usize]),
+                Part::New { to, old: like } => {
+                    let mut at = to.start;
+                    for pair in pairs(&to, &like) {
+                        assert_eq!(pair.to.start, at);
+                        at = pair.to.end;
+                        let [told] = &sign(old, &[pair.old])[..] else { panic!("one span was asked for") };
+                        cost.signed += 19 * told.len();
+                        let index = Index::new(told.iter().copied());
+                        let pieces = cut(new, pair.to.clone(), (pair.old.cut, pair.shift()));
+                        for part in compare(&index, &pieces, old_bytes) {
+                            match part {
+                                Part::Copy { to, from, bytes } => {
+                                    put(to, &old[from as usize..][..bytes as usize]);
+                                }
+                                Part::New { to, .. } => {
+                                    cost.sent += to.end - to.start;
+                                    put(to.start, &new[to.start as usize..to.end as usize]);
+                                }
+                            }
+                        }
+                    }
+                    cost.sent += to.end - at;
+                    put(at, &new[at as usize..to.end as usize]);
+                }
+            }
+        }
+    }
+    let built: Vec<u8> = built.into_iter().map(|byte| byte.expect("no byte is left out")).collect();
+    assert!(built == new);
+    cost
+}
+
+/// Returns bytes that look random.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut content);
+    content
+}
+
+/// One edit of a version.
+#[derive(Clone, Debug)]
+enum Edit {
+    Insert(usize, usize, u64),
+    Delete(usize, usize),
+    Move(usize, usize, usize),
+    Overwrite(usize, usize, u64),
+    Zero(usize, usize),
+    Truncate(usize),
+    Repeat(usize, usize),
+}
+
+impl Edit {
+    fn apply(&self, version: &mut Vec<u8>) {
+        let length = version.len();
+        let range = |at: usize, bytes: usize| {
+            let start = at % (length + 1);
+            start..(start + bytes).min(length)
+        };
+        match *self {
+            Self::Insert(at, bytes, seed) => drop(version.splice(range(at, 0), noise(seed, bytes))),
+            Self::Delete(at, bytes) => drop(version.drain(range(at, bytes))),
+            Self::Move(at, bytes, to) => {
+                let taken: Vec<u8> = version.drain(range(at, bytes)).collect();
+                let to = to % (version.len() + 1);
+                version.splice(to..to, taken);
+            }
+            Self::Overwrite(at, bytes, seed) => {
+                let range = range(at, bytes);
+                let content = noise(seed, range.len());
+                version[range].copy_from_slice(&content);
+            }
+            Self::Zero(at, bytes) => version[range(at, bytes)].fill(0),
+            Self::Truncate(at) => version.truncate(at % (length + 1)),
+            Self::Repeat(at, bytes) => {
+                let taken = version[range(at, bytes)].to_vec();
+                version.extend(taken);
+            }
+        }
+    }
+}
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let (at, bytes, seed) = (0_usize..2_000_000, 1_usize..200_000, 0_u64..1000);
+    let edit = prop_oneof![
+        (at.clone(), bytes.clone(), seed.clone()).prop_map(|(at, bytes, seed)| Edit::Insert(at, bytes, seed)),
+        (at.clone(), 1_usize..5, seed.clone()).prop_map(|(at, bytes, seed)| Edit::Insert(at, bytes, seed)),
+        (at.clone(), bytes.clone()).prop_map(|(at, bytes)| Edit::Delete(at, bytes)),
+        (at.clone(), bytes.clone(), at.clone()).prop_map(|(at, bytes, to)| Edit::Move(at, bytes, to)),
+        (at.clone(), 1_usize..5000, seed).prop_map(|(at, bytes, seed)| Edit::Overwrite(at, bytes, seed)),
+        (at.clone(), bytes.clone()).prop_map(|(at, bytes)| Edit::Zero(at, bytes)),
+        at.clone().prop_map(Edit::Truncate),
+        (at, bytes).prop_map(|(at, bytes)| Edit::Repeat(at, bytes)),
+    ];
+    prop::collection::vec(edit, 0..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_new_version_comes_out_of_any_old_one(seed in 0_u64..1000, bytes in 0_usize..1_500_000, edits in edits(), short: bool) {
+        let old = noise(seed, bytes);
+        let mut new = old.clone();
+        edits.iter().for_each(|edit| edit.apply(&mut new));
+        let segment = if short { 256 << 10 } else { SPAN_BYTES_MAX };
+        rebuild(&old, &new, segment);
+        rebuild(&new, &old, segment);
+    }
+
+    #[test]
+    fn pieces_end_where_the_definition_says(seed in 0_u64..1000, bytes in 0_usize..80_000, zeros in 0_usize..40_000) {
+        let mut content = noise(seed, bytes);
+        let length = content.len();
+        content[length.saturating_sub(zeros)..].fill(0);
+        for mean_log2 in [12, 14] {
+            let cutter = Cutter::new(mean_log2).unwrap();
+            let mut rest = &content[..];
+            while !rest.is_empty() {
+                let first = cutter.first(rest);
+                prop_assert_eq!(first, cutter.first_by_definition(rest));
+                prop_assert!(first == rest.len() || (cutter.least_bytes()..=cutter.most_bytes()).contains(&first));
+                rest = &rest[first..];
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_finds_what_a_list_does(old in prop::collection::vec(0_u8..20, 0..60), new in prop::collection::vec(0_u8..30, 0..60)) {
+        let piece = |(at, &byte): (usize, &u8)| Piece { start: 10 * at as u64, bytes: 10, hash: [byte; 16] };
+        let pieces: Vec<_> = old.iter().enumerate().map(piece).collect();
+        let index = Index::new(pieces.iter().copied());
+        let by_hash: BTreeMap<_, _> = pieces.iter().rev().map(|piece| (piece.hash, piece.start)).collect();
+        for (at, byte) in new.iter().enumerate() {
+            let hash = [*byte; 16];
+            let expected = match pieces.get(at) {
+                Some(piece) if piece.hash == hash => Some(piece.start),
+                _ => by_hash.get(&hash).copied(),
+            };
+            prop_assert_eq!(index.find(&hash, at).map(|number| index.start(number)), expected);
+        }
+    }
+
+    #[test]
+    fn any_bytes_unpack_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), start in 0_u64..5000, length in 1_u64..100_000, grid: bool) {
+        let cut = if grid { Cut::Grid } else { Cut::Content(12) };
+        let span = Span { start, bytes: length, cut };
+        if let Ok(all) = unpack(&[span], &bytes) {
+            let mut again = Vec::new();
+            pack(&span, &all[0], &mut again);
+            prop_assert_eq!(again, bytes);
+        }
+    }
+}
+
+#[test]
+fn little_is_sent_of_what_changed_little() {
+    let old = noise(1, 8 << 20);
+    let check = |what: &str, new: &[u8], sent_max: u64, signed_max: usize| {
+        let cost = rebuild(&old, new, SPAN_BYTES_MAX);
+        assert!(cost.sent <= sent_max && cost.signed <= signed_max, "{what}: {cost:?}");
+    };
+    let all = 19 * (8 << 20) / (48 << 10);
+    check("nothing changed", &old, 0, all);
+    check("a byte before all", &[&[1], &old[..]].concat(), 20 << 10, all + 4000);
+    let mut new = old.clone();
+    (0..20).for_each(|block| Edit::Overwrite(4096 * (block * 97 + 3), 4096, block as u64).apply(&mut new));
+    check("twenty blocks", &new, 20 * 4096, all + 20 * 19 * 80);
+    let grown = [&old[..], &noise(2, 400_000)].concat();
+    check("what grew", &grown, 420_000, all + 4000);
+    let mut moved = old[5 << 20..].to_vec();
+    moved.extend_from_slice(&old[..5 << 20]);
+    // At each joint, one piece may be lost.
+    check("halves that changed places", &moved, 256 << 10, all + 8000);
+    let mut gone = old.clone();
+    gone.drain(3_000_000..3_300_000);
+    check("a part that is gone", &gone, 40 << 10, all + 12_000);
+    assert_eq!(rebuild(&[], &old, SPAN_BYTES_MAX).sent, 8 << 20);
+    assert_eq!(rebuild(&old, &[], SPAN_BYTES_MAX).sent, 0);
+}
+
+#[test]
+fn blocks_lie_on_the_old_grid_wherever_they_are() {
+    let old = noise(3, 1 << 20);
+    // All is 100 bytes further on, and one block of the old grid has changed, so that no piece is left whole.
+    let mut new = [&noise(4, 100), &old[..]].concat();
+    let changed = noise(5, 4096);
+    new[100 + 40 * 4096..][..4096].copy_from_slice(&changed);
+    let cost = rebuild(&old, &new, SPAN_BYTES_MAX);
+    assert!(cost.sent <= 4096 + (40 << 10), "{cost:?}");
+}
+
+#[test]
+fn holes_are_told_and_not_cut() {
+    let span = Span { start: 4096, bytes: 1 << 20, cut: Cut::Content(16) };
+    let piece = |start, bytes| Piece { start, bytes, hash: [start as u8; 16] };
+    for pieces in [
+        vec![],
+        vec![piece(4096, 100)],
+        vec![piece(5000, 100), piece(5100, 7), piece(70_000, 20_000)],
+        vec![piece(4096 + (1 << 20) - 10, 10)],
+    ] {
+        let mut bytes = Vec::new();
+        pack(&span, &pieces, &mut bytes);
+        assert_eq!(unpack(&[span], &bytes), Ok(vec![pieces]));
+    }
+    let hole = |bytes: u64| [&[0; 3][..], &bytes.to_le_bytes()].concat();
+    for bad in [hole(0), hole((1 << 20) + 1), hole(u64::MAX), [hole(1), hole((1 << 20) - 1)].concat()] {
+        assert_eq!(unpack(&[span], &bad), Err(Malformed));
+    }
+    assert_eq!(unpack(&[span], &hole(1 << 20)), Ok(vec![vec![]]));
+    let long = [&(4_u32 * 65_536 + 1).to_le_bytes()[..3], &[0; 16]].concat();
+    assert_eq!(unpack(&[span], &long), Err(Malformed));
+}
+
+#[test]
+fn spans_that_make_no_sense_have_no_pieces() {
+    let span = |start, bytes, cut| Span { start, bytes, cut };
+    for bad in [
+        span(0, 0, Cut::Grid),
+        span(0, SPAN_BYTES_MAX + 1, Cut::Grid),
+        span(u64::MAX, 5, Cut::Grid),
+        span(FILE_BYTES_MAX, 1, Cut::Grid),
+        span(0, 5, Cut::Content(11)),
+        span(0, 5, Cut::Content(22)),
+        span(0, 5, Cut::Content(255)),
+    ] {
+        assert_eq!(bad.pieces_max(), None, "{bad:?}");
+    }
+    assert!(span(FILE_BYTES_MAX - 5, 5, Cut::Content(21)).pieces_max().is_some());
+}
+
+#[test]
+fn the_longest_file_has_a_bounded_number_of_pieces() {
+    assert_eq!(mean_log2(0), 16);
+    assert_eq!(mean_log2(256 << 20), 16);
+    assert_eq!(mean_log2(1 << 40), 20);
+    for size_log2 in 16..=42 {
+        for size in [(1_u64 << size_log2) - 1, 1 << size_log2] {
+            assert!(size >> mean_log2(size) <= 1 << 21, "{size}");
+        }
+    }
+}
+
+#[test]
+fn an_index_of_a_million_pieces_takes_no_more_than_forty_mebibytes() {
+    let pieces = (0..1_u64 << 20).map(|at| {
+        let mut hash = [0; HASH_BYTES];
+        hash[..8].copy_from_slice(&at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        Piece { start: at << 20, bytes: 1 << 20, hash }
+    });
+    let index = Index::new(pieces);
+    assert_eq!(index.count(), 1 << 20);
+    assert!(index.memory_bytes() <= 40 << 20, "{}", index.memory_bytes());
+}
