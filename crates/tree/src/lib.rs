@@ -16,6 +16,7 @@ mod basis;
 mod beneath;
 mod bytes;
 mod compare;
+mod copied;
 mod descent;
 mod differences;
 mod error;

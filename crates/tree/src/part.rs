@@ -296,7 +296,7 @@ impl PartFile {
         Ok(())
     }
 
-    fn check_range(&self, offset: u64, length_bytes: u64) -> Result<()> {
+    pub(crate) fn check_range(&self, offset: u64, length_bytes: u64) -> Result<()> {
         let bounds = match self.role {
             Role::Whole => 0..self.size_bytes,
             Role::Range(division, index) => division.range(index).unwrap_or_default(),

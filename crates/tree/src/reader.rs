@@ -356,6 +356,12 @@ impl OpenFile {
         Extents { fd: self.fd.as_fd(), offset: 0, size_bytes, sparse: self.is_sparse() }
     }
 
+    /// Returns the ranges that hold data within a range, as [`Self::extents`] does.
+    pub fn extents_within(&self, range: Range<u64>) -> Extents<'_> {
+        let size_bytes = self.metadata.size_bytes.min(range.end);
+        Extents { fd: self.fd.as_fd(), offset: range.start, size_bytes, sparse: self.is_sparse() }
+    }
+
     /// Returns whether the file takes less space than its size, so that looking for holes is worthwhile.
     pub fn is_sparse(&self) -> bool {
         self.allocated_bytes < self.metadata.size_bytes
