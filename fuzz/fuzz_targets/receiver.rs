@@ -73,8 +73,8 @@ impl Allowed {
                 let (Ok(length), Some(kind)) = (expanded, header.kind.expanded()) else { return };
                 self.record(&Header { kind, ..*header }, &room[..length]);
             }
-            // A range that is kept was sent before.
-            Kind::Kept | Kind::Acknowledge => {}
+            // A range that is kept was sent before, and no version is open here to be copied from.
+            Kind::Kept | Kind::Copy | Kind::Acknowledge => {}
         }
     }
 

@@ -213,6 +213,8 @@ pub struct Done {
     pub resumed_bytes: u64,
     /// The number of bytes that compression has spared the line.
     pub spared_bytes: u64,
+    /// The number of content bytes that the target had in other versions of the files.
+    pub matched_bytes: u64,
     /// Level that was in force.
     pub level: &'static str,
     /// Algorithm that was in force.
@@ -346,6 +348,7 @@ impl From<&Summary> for Done {
             resent_bytes: summary.resent_bytes,
             resumed_bytes: summary.resumed_bytes,
             spared_bytes: summary.spared_bytes,
+            matched_bytes: summary.matched_bytes,
             level: summary.level.name(),
             suite: summary.suite.map_or(SSH, Suite::name),
             streams: summary.streams,
@@ -377,7 +380,8 @@ mod tests {
             &json!({
                 "event": "done", "dry_run": false, "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
                 "undeleted": 0, "removed": 2, "unremoved": 0, "seconds": 2.0,
-                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "spared_bytes": 6, "level": "private",
+                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "spared_bytes": 6,
+                "matched_bytes": 7, "level": "private",
                 "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
             }),
         );

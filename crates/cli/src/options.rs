@@ -5,7 +5,7 @@
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Bases, BasisUse, Deletion, FarEnd, Following, Logins, MeasuredEnd, Options,
+    AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, FarEnd, Following, Logins, MeasuredEnd, Options,
     Ownership, Preserve, RemoteOptions, Sink, Upkeep,
 };
 use sealane_engine::Implementations;
@@ -184,6 +184,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
     not_here(&arguments)?;
     let flags = [
         (arguments.digest, "--digest"),
+        (arguments.delta == Delta::Always, "--delta=always"),
         (arguments.files_from.is_some(), "--files-from"),
         (arguments.remove_source_files, "--remove-source-files"),
         (arguments.install_far_end, "--install-far-end"),
@@ -292,6 +293,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         placement: arguments.placement,
         digest: arguments.digest,
         compression: arguments.compress.unwrap_or_default(),
+        delta: arguments.delta,
         through_ssh: arguments.through_ssh,
         limit_rate: arguments.limit_rate.or(arguments.kilobits),
         resume: !arguments.no_resume,
@@ -386,7 +388,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command, command};
     use clap::FromArgMatches;
-    use sealane_copy::{Compression, Level, Pattern};
+    use sealane_copy::{Compression, Delta, Level, Pattern};
     use sealane_engine::Suite;
     use sealane_lanes::Placement;
     use std::time::Duration;
@@ -513,6 +515,20 @@ mod tests {
         assert_eq!(given.remote.ssh_jump.as_deref(), Some("jump"));
         assert_eq!(given.remote.remote_program.as_deref(), Some("~/bin/s"));
         assert!(given.through_ssh);
+    }
+
+    #[test]
+    fn deltas_are_made_on_slow_lines_unless_told_otherwise() {
+        for (line, expected) in [
+            ("x y", Delta::Auto),
+            ("--delta always x y", Delta::Always),
+            ("--delta=never x y", Delta::Never),
+            ("--delta=auto x y", Delta::Auto),
+        ] {
+            assert_eq!(options(line).delta, expected, "{line}");
+            assert_eq!(expected.to_string().parse(), Ok(expected), "it reads back");
+        }
+        assert!("Always".parse::<Delta>().is_err() && "".parse::<Delta>().is_err());
     }
 
     #[test]

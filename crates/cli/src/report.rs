@@ -464,12 +464,16 @@ fn stats(done: &Done) -> String {
         (
             "again",
             format!(
-                "{} bytes sent twice, {} kept from an earlier run{}",
+                "{} bytes sent twice, {} kept from an earlier run{}{}",
                 done.resent_bytes,
                 done.resumed_bytes,
                 match done.spared_bytes {
                     0 => String::new(),
                     spared => format!(", {spared} spared by compression"),
+                },
+                match done.matched_bytes {
+                    0 => String::new(),
+                    matched => format!(", {matched} found in other versions"),
                 }
             ),
         ),
@@ -505,6 +509,7 @@ pub(crate) mod tests {
             resent_bytes: 0,
             resumed_bytes: 5,
             spared_bytes: 6,
+            matched_bytes: 7,
             level: Level::Private,
             suite: Some(Suite::Aes256Gcm),
             streams: 2,
@@ -523,7 +528,7 @@ seconds    2.000
 rate       1.07 GB/s
 CPU s      1.000 here, 1.500 at the far end
 CPU s/GiB  0.50 here, 0.75 at the far end
-again      0 bytes sent twice, 5 kept from an earlier run, 6 spared by compression
+again      0 bytes sent twice, 5 kept from an earlier run, 6 spared by compression, 7 found in other versions
 level      private
 suite      aes-256-gcm, native
 streams    2

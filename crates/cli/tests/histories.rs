@@ -126,6 +126,10 @@ impl Scene {
         if !matches!(way, Way::ToSftp | Way::FromSftp) && chance.below(3) == 0 {
             arguments.push(chance.one_of(&["-z", "--compress=auto", "--compress=zstd:-5"]).into());
         }
+        // An SFTP server compares no versions.
+        if !matches!(way, Way::ToSftp | Way::FromSftp) && chance.below(2) == 0 {
+            arguments.push(chance.one_of(&["--delta=always", "--delta=always", "--delta=never"]).into());
+        }
         arguments.extend([from, to]);
         arguments
     }
@@ -147,7 +151,7 @@ impl Scene {
         tree::make(&folders.at("source"), TREE, &mut chance);
         whole_seconds(&folders.at("source")).map_err(|error| error.to_string())?;
         twin(&folders)?;
-        let mut told = Vec::new();
+        let mut told = vec![old_versions(&folders, &mut chance)?];
         for _ in 0..1 + chance.below(5) {
             let way = chance.one_of(ways);
             told.push(format!("{way:?}"));
@@ -207,6 +211,34 @@ fn twin(folders: &Folders) -> Result<(), String> {
         .success()
         .then_some(())
         .ok_or_else(|| "cp -a failed".to_owned())
+}
+
+/// Gives the target old versions of large files, at times. Returns what was done.
+fn old_versions(folders: &Folders, chance: &mut Chance) -> Result<String, String> {
+    if chance.below(2) == 0 {
+        return Ok("an empty target".to_owned());
+    }
+    let target = folders.at("target");
+    let copied = Command::new("cp").arg("-a").arg(folders.at("source")).arg(&target).status();
+    if !copied.map_err(|error| error.to_string())?.success() {
+        return Err("cp -a failed".to_owned());
+    }
+    for (name, path) in tree::files(&target) {
+        let mut content = fs::read(&path).map_err(|error| error.to_string())?;
+        if content.len() < 100_000 {
+            continue;
+        }
+        for _ in 0..1 + chance.below(5) {
+            let at = chance.below(content.len() as u64) as usize;
+            let new = chance.bytes(1 + chance.clone().below(9000) as usize);
+            let end = if chance.below(2) == 0 { at } else { (at + new.len()).min(content.len()) };
+            content.splice(at..end, new);
+        }
+        fs::write(&path, content).map_err(|error| format!("{}: {error}", name.display()))?;
+        let long_ago = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
+        File::open(&path).and_then(|file| file.set_times(long_ago)).map_err(|error| error.to_string())?;
+    }
+    Ok("old versions at the target".to_owned())
 }
 
 /// Changes the source, or what runs have left, at times. Returns what was done.

@@ -133,6 +133,11 @@ pub(crate) fn hash_zero_group(offset: u64, size: u64) -> GroupHash {
     hash_group(offset, &ZEROS[..group_bytes(offset, size).unwrap_or(0)], size)
 }
 
+/// Returns whether bytes at `offset` are a whole group of a file of `size` bytes.
+pub(crate) fn is_group(offset: u64, bytes: usize, size: u64) -> bool {
+    group_bytes(offset, size) == Some(bytes)
+}
+
 /// Returns the number of bytes of the group at `offset`; `None` if no group starts there.
 fn group_bytes(offset: u64, size: u64) -> Option<usize> {
     let rest = size.checked_sub(offset)?;

@@ -94,6 +94,7 @@ impl ReceivingEnd {
             itemise: false,
             fsync: false,
             verify_digests,
+            tells_digests: verify_digests,
             compressed: true,
             open_max: 64,
             portion: None,

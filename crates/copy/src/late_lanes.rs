@@ -16,7 +16,7 @@ use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOption
 
 use crate::{
     late_engine::LateEngine,
-    options::{Compression, Level, Sink},
+    options::{Compression, Delta, Level, Sink},
     proto::keys::TransferKeys,
     receive::{self, files::Destination, permit::Permit},
     send::{self, scan},
@@ -46,7 +46,8 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
     }
 
     let (level, streams_max, compression) = (Level::Private, streams, Compression::None);
-    let terms = Terms { level, suite, streams, streams_max, lanes, placement, compression };
+    let delta = Delta::Never;
+    let terms = Terms { level, suite, streams, streams_max, lanes, placement, compression, delta };
     let plan =
         Plan { terms, engine, sink: Sink::Files, open_files_max: 64, timeout: PATIENCE, ..Plan::bare() };
     let source = Source::new(vec![SourceRoot::open(&from, &Naming::Basename, false).unwrap()]);

@@ -44,7 +44,7 @@ pub use error::{Error, ErrorKind};
 pub use journal::replay_any;
 pub use login::{Login, Logins};
 pub use options::{
-    Backup, Bases, BasisUse, Compression, Deletion, FarEnd, Level, MeasuredEnd, ModeRules, Options,
+    Backup, Bases, BasisUse, Compression, Deletion, Delta, FarEnd, Level, MeasuredEnd, ModeRules, Options,
     Ownership, Pattern, Piece, Portion, Preserve, RemoteOptions, Sink, UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};

@@ -131,6 +131,50 @@ impl FromStr for Compression {
     }
 }
 
+/// Whether of a large file only what differs is sent, if the target has another version of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Delta {
+    /// Files are sent whole.
+    Never,
+    /// Only what differs is sent where reading both versions takes less time than sending what may be spared, by the rates of
+    /// this transfer. A far end that does not compare versions gets files whole.
+    #[default]
+    Auto,
+    /// Only what differs is sent; a far end that does not compare versions is an error.
+    Always,
+}
+
+impl Delta {
+    const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
+
+    /// Returns the word of the command line.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Auto => "auto",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl fmt::Display for Delta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Delta {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|delta| delta.name() == word).ok_or_else(|| UnknownName {
+            what: "use of deltas",
+            word: word.to_owned(),
+            choices: "auto, always, never",
+        })
+    }
+}
+
 /// The destination of verified data at the receiving end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sink {
@@ -345,6 +389,8 @@ pub struct Options {
     pub digest: bool,
     /// Compression of the data on their way. Copies within a host are never compressed.
     pub compression: Compression,
+    /// Whether of large files only what differs is sent.
+    pub delta: Delta,
     /// Carries the data inside ssh, for networks that block data ports.
     pub through_ssh: bool,
     /// Bytes per second over all streams.
@@ -411,6 +457,7 @@ impl Default for Options {
             placement: None,
             digest: false,
             compression: Compression::None,
+            delta: Delta::Auto,
             through_ssh: false,
             limit_rate: None,
             resume: true,

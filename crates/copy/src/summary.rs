@@ -121,6 +121,8 @@ pub struct Summary {
     pub resumed_bytes: u64,
     /// Bytes that compression has spared the line.
     pub spared_bytes: u64,
+    /// Content bytes that the target had in other versions of the files.
+    pub matched_bytes: u64,
     /// Protection that was in force.
     pub level: Level,
     /// The algorithm in force; `None` if ssh protects the data, by its own choice.

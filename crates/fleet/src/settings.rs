@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sealane_copy::{
-    AddressFamily, Compression, FarEnd, Following, Level, Options, Pattern, Placement, Preserve,
+    AddressFamily, Compression, Delta, FarEnd, Following, Level, Options, Pattern, Placement, Preserve,
     RemoteOptions, Suite, Upkeep,
 };
 use serde::{Deserialize, Serialize};
@@ -147,6 +147,8 @@ impl Settings {
             lanes: self.lanes,
             placement: placement.map_err(|error| unknown(&error))?,
             compression: self.compression,
+            // Shares are small, and come from many sources at a time.
+            delta: Delta::Never,
             through_ssh: self.through_ssh,
             dry_run: self.dry_run,
             limit_rate: self.limit_rate,

@@ -3,7 +3,7 @@
 use super::Filters;
 use crate::{copy_units, units};
 use clap::{Args, ValueEnum};
-use sealane_copy::{Compression, Level, RelativePath};
+use sealane_copy::{Compression, Delta, Level, RelativePath};
 use sealane_engine::{EngineChoice, KINDS, Suite};
 #[cfg(feature = "nats")]
 use sealane_fleet::nats::Server;
@@ -220,6 +220,10 @@ pub struct CpArgs {
         help_heading = "Speed"
     )]
     pub compress: Option<Compression>,
+    /// Send only what differs of large files of which the target has another version: `always`, `auto` where the line is so slow
+    /// that reading both versions takes less time than sending the file (the default), `never`
+    #[arg(long, value_name = "WHEN", default_value_t = Delta::Auto, require_equals = false, help_heading = "Speed")]
+    pub delta: Delta,
     /// Flush every file to disk before it gets its final name
     #[arg(long, hide_short_help = true, help_heading = "Speed")]
     pub fsync: bool,

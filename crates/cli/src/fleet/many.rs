@@ -221,6 +221,7 @@ fn summary(totals: Totals, agreed: &Agreement, seconds: f64) -> Summary {
         resent_bytes: 0,
         resumed_bytes: 0,
         spared_bytes: 0,
+        matched_bytes: 0,
         level: agreed.level,
         suite: agreed.suite,
         streams: agreed.streams,

@@ -100,6 +100,7 @@ pub(crate) fn finished(bytes: u64) -> Message {
         unfit: bytes,
         resumed_bytes: bytes,
         spared_bytes: bytes,
+        matched_bytes: bytes,
         active_us: bytes,
         cpu_us: bytes,
     })

@@ -8,6 +8,7 @@ pub(crate) mod lies;
 pub(crate) mod offers;
 pub(crate) mod relayed;
 pub(crate) mod scene;
+pub(crate) mod versions;
 
 use lies::Fate;
 use sealane_copy::proto::entry::encode;
@@ -17,7 +18,7 @@ use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
-use sealane_copy::{Compression, Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
+use sealane_copy::{Compression, Delta, Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
 use sealane_engine::Implementations;
 use sealane_engine::record::{Association, Secret};
 use sealane_peer::{
@@ -126,6 +127,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         sink: Sink::Files,
         measured_end: MeasuredEnd::Both,
         compression: Compression::None,
+        delta: Delta::Never,
         digest: false,
         limit_rate: None,
         journal: Some(transfer),
@@ -247,6 +249,7 @@ impl Liar {
             streams_max: request.streams_max.or(request.streams).unwrap_or(1),
             lanes: 1,
             compression: request.compression,
+            delta: request.delta,
             data_port: listener.local_addr()?.port(),
             name: None,
             may_own: true,

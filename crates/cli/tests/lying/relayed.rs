@@ -57,6 +57,7 @@ impl FarLiar {
                         streams_max: request.streams_max.or(request.streams).unwrap_or(1),
                         lanes: 1,
                         compression: request.compression,
+                        delta: request.delta,
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),
                         may_own: true,

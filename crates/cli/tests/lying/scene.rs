@@ -8,6 +8,7 @@ use super::lies::{
 };
 use super::offers::{OF_MIRRORS, OFFERS};
 use super::relayed::{BARGAINS, FarLiar, RECEIVERS, RelayedLie, SENDERS};
+use super::versions::{OF_COMPARERS, OF_SIGNERS, OLD_BYTES, claim};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
 use crate::program::{sealane, text};
 use crate::support::Chance;
@@ -15,8 +16,8 @@ use crate::support::daemon::Served;
 use crate::support::run::Run;
 use crate::support::tree;
 use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES};
-use sealane_copy::proto::message::{Message, Role};
-use sealane_copy::{Deletion, ErrorKind};
+use sealane_copy::proto::message::{Message, Request, Role};
+use sealane_copy::{Deletion, Delta, ErrorKind};
 use sealane_peer::Identity;
 use std::fs;
 use std::io::{Read, Write};
@@ -262,6 +263,54 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
+    /// Runs a client that lies about what it compares.
+    fn lying_comparer(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
+        let path = format!("into{}", self.next());
+        let target = self.served.root().join(&path);
+        fs::create_dir_all(target.join("asked")).expect("a folder");
+        let old = Chance::new(9).bytes(OLD_BYTES as usize);
+        fs::write(target.join("asked/old.bin"), &old).expect("a file");
+        std::os::unix::fs::symlink(Self::outside_of(&self.served), target.join("asked/out")).expect("a link");
+        let request = Request { delta: Delta::Always, ..request(Role::Push, &path, self.transfer()) };
+        let opened = Liar::client(self.served.address, &self.liar, request);
+        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
+        tell(&mut liar, &mut line);
+        let verdict = verdict(&mut liar.channel, fate.patience());
+        drop((liar, line));
+        if fs::read(target.join("asked/old.bin")).is_ok_and(|found| found != old) {
+            return Err(format!("{name}: the version was replaced"));
+        }
+        self.judge(name, fate, &verdict)
+    }
+
+    /// Runs a server that lies about the version of a file that its client sends.
+    fn lying_signer(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
+        self.next();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let far = format!("sealane://{}/asked", listener.local_addr().expect("an address"));
+        let from = self.served.root().join("given");
+        let honest =
+            ["--delta=always", "--accept-new", "--timeout", "3", "--streams", "1", utf8(&from), &far];
+        let run = Run::start(self.folder.path(), &honest);
+        let met = Liar::server(listener, &self.server, &self.client, |_| ());
+        let mut liar = met.map_err(|error| format!("{name}: {error}"))?;
+        let number = claim(&mut liar);
+        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was opened"))?;
+        if number != 0 {
+            return Err(format!("{name}: the first file has the number {number}"));
+        }
+        tell(&mut liar, &mut line);
+        let verdict = verdict(&mut liar.channel, fate.patience());
+        drop((liar, line));
+        let ended = run.end().map_err(|reason| format!("{name}: {reason}"))?;
+        match ended.code {
+            Some(1..=10) => self.judge(name, fate, &verdict),
+            _ => Err(format!("{name}: {ended:?}")),
+        }
+    }
+
     /// Runs a far end that lies to a client between two far ends, of which the other is honest.
     fn lying_between(
         &mut self,
@@ -392,7 +441,7 @@ impl Scene {
     pub(crate) fn lies() -> usize {
         let both_ways = OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len() + OFFERS.len() + BARGAINS.len();
         let one_way = OF_SELECTORS.len() + OF_MIRRORS.len() + SENDERS.len() + RECEIVERS.len() + CLAIMS.len();
-        2 * both_ways + one_way + ANSWERS.len()
+        2 * both_ways + one_way + ANSWERS.len() + OF_COMPARERS.len() + OF_SIGNERS.len()
     }
 
     /// Runs the lie `number`.
@@ -435,6 +484,12 @@ impl Scene {
                 let (name, edit) = BARGAINS[at];
                 return self.lying_between(role, name, Fate::Refused, |liar| liar.agree(edit));
             }
+        }
+        if let Some(at) = is_in(OF_COMPARERS.len()) {
+            return self.lying_comparer(&OF_COMPARERS[at]);
+        }
+        if let Some(at) = is_in(OF_SIGNERS.len()) {
+            return self.lying_signer(&OF_SIGNERS[at]);
         }
         if let Some(at) = is_in(OF_MIRRORS.len()) {
             return self.lying_mirror(&OF_MIRRORS[at]);

@@ -136,6 +136,15 @@ pub struct Announcement {
     pub growing: bool,
 }
 
+/// The place of a range of a file in the receiver's version of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// The first byte there.
+    pub from: u64,
+    /// The number of bytes, at most [`SPAN_BYTES_MAX`](sealane_delta::SPAN_BYTES_MAX).
+    pub bytes: u64,
+}
+
 /// Closing record of a large file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Closing {

@@ -5,6 +5,7 @@
 //!                 between two servers ──► transfer = derive(master, "relayed", the transfer's name)
 //! transfer ──► join key    = derive("join")
 //! transfer ──► folders key = derive("folders")
+//! transfer ──► delta key   = derive("delta")
 //! transfer ──► stream key  = derive("stream", index, generation, direction)     one per TCP connection and way
 //! ```
 //!
@@ -58,6 +59,12 @@ impl TransferKeys {
     /// the transfer has begun.
     pub fn folders(&self) -> Secret {
         self.transfer.derive(&[b"folders"])
+    }
+
+    /// Returns the key of the hashes by which versions of a file are compared: nobody can make two pieces that look the same
+    /// before the transfer has begun.
+    pub fn delta(&self) -> Secret {
+        self.transfer.derive(&[b"delta"])
     }
 
     /// Returns the keys of one direction of one opening of one stream.

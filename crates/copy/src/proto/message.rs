@@ -12,6 +12,11 @@
 //! Found…, Known…, WouldSend… ─────────►
 //!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
 //!       ◄────────────────────────────── WouldChange…                (with --dry-run, one for each WouldSend at most)
+//! Version ────────────────────────────►                              (of a file that is compared, before it is announced)
+//!       ◄────────────────────────────── VersionSize
+//! Sign… ──────────────────────────────►
+//!       ◄────────────────────────────── Signature…                   (one for each Sign)
+//!       ◄────────────────────────────── Settled                      (the file has its name, or is to be sent again)
 //! Carry…, Carried… ◄──────────────────►                              (a data stream that needs no port: any time before)
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
@@ -26,19 +31,20 @@
 
 use std::fmt;
 
+pub use sealane_delta::{Cut, SPAN_BYTES_MAX, Span};
 use sealane_tree::{Following, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
-    options::{Compression, Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Upkeep},
+    options::{Compression, Delta, Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Upkeep},
     proto::entry::{Entry, Malformed, decode},
     summary::{Change, Dropped},
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 13;
+pub const PROTOCOL_VERSION: u16 = 14;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -159,7 +165,65 @@ pub enum Message {
     Differ(Vec<u32>),
     /// Sender to receiver: no more `Differ`. If there was a number, the receiver tells what is in these folders.
     DifferEnd,
+    /// Sender to receiver: a file that is sent under this number is compared with the version that the receiver has. At most
+    /// [`VERSIONS_MAX`] are under way.
+    Version {
+        /// The number of the file, which is announced only after the answer.
+        file: u32,
+        /// Its path.
+        path: RelativePath,
+    },
+    /// Receiver to sender, for each `Version`: its size.
+    VersionSize {
+        /// The number of the file.
+        file: u32,
+        /// The size; `None` if it cannot be read, and then the file is sent as a whole.
+        bytes: Option<u64>,
+    },
+    /// Sender to receiver: it wants the signature of ranges of a version.
+    Sign(Sign),
+    /// Receiver to sender, for each `Sign`: the signature.
+    Signature {
+        /// The number of the request.
+        number: u32,
+        /// The signature of all ranges ([`sealane_delta::pack`]); `None` if they cannot be read any more.
+        #[serde(with = "as_some_bytes")]
+        pieces: Option<Vec<u8>>,
+    },
+    /// Receiver to sender, for each version that could be read: the file has its name, or nothing more is to be done about it.
+    Settled {
+        /// The number of the file.
+        file: u32,
+        /// The file that was built is not the sender's: it is to be sent again as a whole, under another number.
+        again: bool,
+    },
 }
+
+/// A request for a signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sign {
+    /// The number of the file.
+    pub file: u32,
+    /// The number of the request.
+    pub number: u32,
+    /// The ranges, with at most [`PIECES_SIGNED_MAX`] pieces.
+    pub spans: Vec<Span>,
+}
+
+impl Sign {
+    /// Returns the maximum number of pieces of all ranges; `None` if a range makes no sense, or there are too many.
+    pub fn pieces_max(&self) -> Option<usize> {
+        let pieces = self.spans.iter().try_fold(0_usize, |sum, span| sum.checked_add(span.pieces_max()?))?;
+        (pieces <= PIECES_SIGNED_MAX).then_some(pieces)
+    }
+}
+
+/// The maximum number of pieces in one signature: with 19 bytes each they fit a frame.
+pub const PIECES_SIGNED_MAX: usize = 20 << 10;
+/// The maximum number of pieces in signatures that were asked for and not sent yet.
+pub const PIECES_ASKED_MAX: usize = 3 * PIECES_SIGNED_MAX;
+/// The maximum number of versions under way.
+pub const VERSIONS_MAX: usize = 64;
 
 /// Bytes that are copied as a whole.
 mod as_bytes {
@@ -187,6 +251,26 @@ mod as_bytes {
         }
 
         from.deserialize_bytes(Whole)
+    }
+}
+
+/// Bytes that are copied as a whole, if there are any.
+mod as_some_bytes {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Whole(#[serde(with = "super::as_bytes")] Vec<u8>);
+
+    #[derive(Serialize)]
+    struct Borrowed<'a>(#[serde(serialize_with = "super::as_bytes::serialize")] &'a [u8]);
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.as_deref().map(Borrowed).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        Ok(Option::<Whole>::deserialize(from)?.map(|Whole(bytes)| bytes))
     }
 }
 
@@ -328,6 +412,8 @@ pub struct Request {
     pub timeout_ms: u64,
     /// The compression of content, asked for by the user or agreed with the other end.
     pub compression: Compression,
+    /// Whether of large files only what differs is sent.
+    pub delta: Delta,
 }
 
 /// The server agrees.
@@ -351,6 +437,8 @@ pub struct Accept {
     pub may_own: bool,
     /// The compression: as requested, or none if none is taken here and anything would do.
     pub compression: Compression,
+    /// The use of deltas: as requested, or never if this end makes none and anything would do.
+    pub delta: Delta,
 }
 
 /// An end gives up.
@@ -373,6 +461,17 @@ pub struct Have {
     pub dated: Vec<Dated>,
     /// How far the receiver has read its partial files again.
     pub checked: Checked,
+    /// Files of which the receiver may have other versions to compare.
+    pub versions: Vec<VersionHeld>,
+}
+
+/// A file of which the receiver has a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionHeld {
+    /// The hash of its path ([`path_hash`](crate::proto::entry::path_hash)).
+    pub path: [u8; 16],
+    /// Its size in bytes.
+    pub bytes: u64,
 }
 
 /// A folder that the receiver has.
@@ -454,6 +553,8 @@ pub struct Finished {
     pub cpu_us: u64,
     /// Bytes that compression has spared the line.
     pub spared_bytes: u64,
+    /// Content bytes that the receiver had in other versions of the files.
+    pub matched_bytes: u64,
 }
 
 /// Everything is in place.
@@ -521,6 +622,16 @@ mod tests {
             Message::FoldersEnd,
             Message::Differ(vec![0, 7, u32::MAX]),
             Message::DifferEnd,
+            Message::Version { file: 3, path: RelativePath::new("a").unwrap() },
+            Message::VersionSize { file: 3, bytes: Some(9) },
+            Message::Sign(Sign {
+                file: 3,
+                number: 4,
+                spans: vec![Span { start: 5, bytes: 6, cut: Cut::Grid }],
+            }),
+            Message::Signature { number: 4, pieces: Some(vec![7, 8]) },
+            Message::Signature { number: 4, pieces: None },
+            Message::Settled { file: 3, again: true },
             Message::Carry { opening: 1, bytes: vec![0, 7, 255] },
             Message::Carried { opening: 1, bytes: 3 },
             Message::Abort(Abort { kind: ErrorKind::Refused, message: "no".into() }),
@@ -535,6 +646,7 @@ mod tests {
                 }],
                 checked: Checked { bytes: 5, of_bytes: 17 },
                 dated: vec![Dated { path: [3; 16], modified: Timestamp { seconds: -1, nanoseconds: 5 } }],
+                versions: vec![VersionHeld { path: [4; 16], bytes: 1 << 40 }],
             }),
         ];
         for message in messages {

@@ -41,10 +41,13 @@ pub enum Kind {
     CompressedData,
     /// [`Kind::Pack`] whose body is compressed.
     CompressedPack,
+    /// A range of a file is in the version that the receiver has opened for it; the body is its place there
+    /// ([`Copied`](crate::proto::entry::Copied)).
+    Copy,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Open,
         Self::Data,
         Self::Hole,
@@ -54,6 +57,7 @@ impl Kind {
         Self::Acknowledge,
         Self::CompressedData,
         Self::CompressedPack,
+        Self::Copy,
     ];
 
     fn code(self) -> u8 {
@@ -67,6 +71,7 @@ impl Kind {
             Self::Kept => 7,
             Self::CompressedData => 8,
             Self::CompressedPack => 9,
+            Self::Copy => 10,
         }
     }
 

@@ -3,7 +3,10 @@
 //! Guarantees: a record is refused unless it makes sense for its file; everything that the journal calls written has
 //! been written.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use sealane_tree::{Differences, EntryType, Existing, Kind, Metadata, RelativePath, Writer};
 
@@ -13,7 +16,7 @@ use crate::{
     journal::Entry as JournalEntry,
     proto::{
         compression::Expander,
-        entry::{Announcement, Closing, Entry, Pack, decode},
+        entry::{Announcement, Closing, Copied, Entry, Pack, decode},
         record::{DATA_BYTES_MAX, Header, Kind as RecordKind},
     },
     receive::{
@@ -131,6 +134,7 @@ impl<'a> Applier<'a> {
             | RecordKind::CompressedData
             | RecordKind::Hole
             | RecordKind::Kept
+            | RecordKind::Copy
             | RecordKind::Close
                 if announced != Some(header.file) =>
             {
@@ -207,8 +211,18 @@ impl<'a> Applier<'a> {
                 let length: u64 = decode("kept range", body).map_err(malformed)?;
                 if let Some(file) = self.file(header.file)? {
                     let range = header.offset..header.offset.saturating_add(length);
-                    self.files.keep(&file, range)?;
+                    self.files.keep(&file, range.clone())?;
+                    self.files.check(&file, &range);
                     self.files.finish_if_complete(&file)?;
+                }
+                Ok(0)
+            }
+            RecordKind::Copy => {
+                let copied: Copied = decode("copied range", body).map_err(malformed)?;
+                if let Some(file) = self.file(header.file)?
+                    && self.files.copy(&file, header.offset, &copied)?
+                {
+                    self.arrived(&file, header.offset..header.offset + copied.bytes)?;
                 }
                 Ok(0)
             }
@@ -260,21 +274,33 @@ impl<'a> Applier<'a> {
             }
             false => Vec::new(),
         };
-        let complete = {
+        if self.files.intake.verify_digests {
             let mut state = file.state();
             if let Some(digest) = &mut state.digest {
                 let added = hashes.into_iter().try_for_each(|hash| digest.add(hash));
                 added.map_err(|error| Error::protocol(error.to_string()))?;
             }
-            let fresh = state.ledger.add(first.offset..end);
-            self.moved(fresh.map_err(|error| Error::protocol(error.to_string()))?);
-            state.ledger.is_complete()
+        }
+        let fresh = self.arrived(&file, first.offset..end)?;
+        self.moved(fresh);
+        Ok(bytes)
+    }
+
+    /// Notes a range of a file that is written. Returns the number of its bytes that were missing.
+    fn arrived(&mut self, file: &Arc<ReceiveFile>, range: Range<u64>) -> Result<u64, Error> {
+        let (fresh, complete) = {
+            let mut state = file.state();
+            let fresh = state.ledger.add(range.clone());
+            let fresh = fresh.map_err(|error| Error::protocol(error.to_string()))?;
+            (fresh, state.ledger.is_complete())
         };
+        self.files.check(file, &range);
+        let Range { start, end } = range;
         match self.unjournaled.last_mut() {
             // A part is copied as a whole or not at all.
             _ if self.files.intake.portion.is_some() => {}
             Some(JournalEntry::Range { identity, end: last, .. })
-                if *identity == file.identity && *last == first.offset =>
+                if *identity == file.identity && *last == start =>
             {
                 *last = end;
             }
@@ -282,14 +308,14 @@ impl<'a> Applier<'a> {
                 let identity = file.identity;
                 let mark = file.unnoted.lock().expect("no lane panics holding a mark").take();
                 self.unjournaled.extend(mark.map(|mark| JournalEntry::Marked { identity, mark }));
-                self.unjournaled.push(JournalEntry::Range { identity, start: first.offset, end });
+                self.unjournaled.push(JournalEntry::Range { identity, start, end });
             }
         }
         if complete {
             self.journal_ranges()?;
-            self.files.finish_if_complete(&file)?;
+            self.files.finish_if_complete(file)?;
         }
-        Ok(bytes)
+        Ok(fresh)
     }
 
     fn hole(&mut self, header: &Header, length: u64) -> Result<(), Error> {
@@ -318,6 +344,7 @@ impl<'a> Applier<'a> {
             .add(header.offset..end)
             .map_err(|error| Error::protocol(error.to_string()))?;
         self.moved(fresh);
+        self.files.check(&file, &(header.offset..end));
         self.files.finish_if_complete(&file)
     }
 
@@ -442,6 +469,7 @@ mod tests {
             itemise: false,
             fsync: false,
             verify_digests: false,
+            tells_digests: false,
             compressed,
             open_max: usize::MAX,
             portion: None,

@@ -5,6 +5,7 @@
 //! once is bounded.
 
 mod parts;
+pub(crate) mod versions;
 
 use std::{
     collections::HashMap,
@@ -15,7 +16,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
     },
 };
@@ -39,6 +40,7 @@ use crate::{
     summary::{Change, Dropped, Notice, Progress},
 };
 use parts::{is_claimed, others, random_number};
+use versions::{Checks, Deltas, Version};
 
 /// The destination of content.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct Intake {
     pub(crate) fsync: bool,
     /// Whether content is digested on arrival and compared, where records carry no integrity tags.
     pub(crate) verify_digests: bool,
+    /// Whether the digests of all files are told.
+    pub(crate) tells_digests: bool,
     /// Whether records may be compressed.
     pub(crate) compressed: bool,
     /// The maximum number of unfinished large files.
@@ -87,6 +91,8 @@ pub(crate) struct Files {
     pub(crate) poisoned: AtomicBool,
     /// Unfinished files that the search of the target has met.
     pub(crate) strays: Strays,
+    /// The versions of files that are compared, if any may be.
+    pub(crate) deltas: Option<Deltas>,
     /// The number of the next unfinished file: from a random one on, so that no other run gives the same name.
     next_part: AtomicU64,
     table: Mutex<Table>,
@@ -123,6 +129,8 @@ pub(crate) struct ReceiveFile {
     pub(super) unnoted: Mutex<Option<FileMark>>,
     /// The change to report once the file has its name.
     change: Option<Change>,
+    /// The version that ranges may be copied from.
+    pub(super) version: OnceLock<Arc<Version>>,
     writing: Mutex<()>,
     state: Mutex<FileState>,
 }
@@ -131,6 +139,8 @@ pub(crate) struct ReceiveFile {
 pub(crate) struct FileState {
     pub(crate) ledger: Ledger,
     pub(crate) digest: Option<TreeDigest>,
+    /// The ranges that are read again, of a file that has a version.
+    pub(super) checks: Option<Checks>,
     closing: Option<([u8; 32], bool, u64)>,
 }
 
@@ -214,13 +224,30 @@ impl Files {
             counters: Counters::default(),
             poisoned: AtomicBool::new(false),
             strays: Strays::default(),
+            deltas: None,
             next_part: AtomicU64::new(random_number()),
             table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
         }
     }
 
+    /// Files may be compared with the versions that are opened for it.
+    pub(crate) fn comparing(self, deltas: Option<Deltas>) -> Self {
+        Self { deltas, ..self }
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().expect("no lane panics holding the table of files")
+    }
+
+    /// No more is wanted of a file.
+    fn settle(&self, table: &mut Table, number: u32) -> Result<(), Error> {
+        table.open.remove(&number);
+        if let Some(deltas) = &self.deltas {
+            deltas.settle(number, false);
+        }
+        let number = u64::from(number);
+        let settled = table.settled.add(number..number + 1);
+        settled.map(drop).map_err(|_| Error::protocol("the sender numbers its files in too wide a disorder"))
     }
 
     /// Returns the tree that is written, if there is one.
@@ -406,7 +433,7 @@ impl Files {
         let temp = self.temp_for(known);
         let mut writer = writer;
         if writer.as_deref_mut().is_some_and(|writer| self.would_age(writer, &entry)) {
-            settle(&mut table, number)?;
+            self.settle(&mut table, number)?;
             return Ok(Lookup::Settled);
         }
         let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
@@ -422,7 +449,7 @@ impl Files {
             Some(writer) => match self.begin(writer, &entry, growing, &temp, division) {
                 Ok(part) => Some(part),
                 Err(error) => {
-                    settle(&mut table, number)?;
+                    self.settle(&mut table, number)?;
                     drop(table);
                     self.entry_failed(&entry, error)?;
                     return Ok(Lookup::Settled);
@@ -440,8 +467,12 @@ impl Files {
             (Some(part), Some(_)) if is_new => part.mark().ok(),
             _ => None,
         };
+        let version = match &self.deltas {
+            Some(deltas) if part.is_some() => deltas.version(number, &entry.path)?,
+            _ => None,
+        };
         let digest = self.intake.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));
-        let state = FileState { ledger, digest, closing: None };
+        let state = FileState { ledger, digest, checks: None, closing: None };
         let file = Arc::new(ReceiveFile {
             number,
             entry,
@@ -451,9 +482,13 @@ impl Files {
             is_claimed,
             unnoted: Mutex::new(mark),
             change,
+            version: OnceLock::new(),
             writing: Mutex::new(()),
             state: Mutex::new(state),
         });
+        if let Some(version) = version {
+            file.state().build_of(&file, version);
+        }
         table.open.insert(number, file.clone());
         Ok(Lookup::Open(file))
     }
@@ -515,7 +550,7 @@ impl Files {
     pub(crate) fn close(&self, file: &ReceiveFile, closing: Closing) -> Result<(), Error> {
         match closing {
             Closing::Abandoned { .. } => {
-                settle(&mut self.table(), file.number)?;
+                self.settle(&mut self.table(), file.number)?;
                 if let Some(part) = &file.part {
                     let _ = part.discard();
                 }
@@ -551,6 +586,10 @@ impl Files {
         match computed {
             // Some of its content is still being digested by another lane, which will call this function.
             Some(None) => return Ok(()),
+            // The version that it was built of may have been written meanwhile.
+            Some(Some(computed)) if file.version.get().is_some() && (!has_digest || computed != digest) => {
+                return self.wrongly_built(file);
+            }
             Some(Some(computed)) if has_digest && computed != digest => {
                 let path = String::from_utf8_lossy(file.entry.path.as_bytes()).into_owned();
                 self.poison();
@@ -570,7 +609,7 @@ impl Files {
                 return Ok(());
             }
             // This happens at once, so that a repeated record never finds the file neither open nor settled.
-            settle(&mut table, file.number)?;
+            self.settle(&mut table, file.number)?;
         }
         // The existing file may have become newer meanwhile.
         if let (Destination::Tree { target, .. }, Some(part)) = (&self.destination, &file.part)
@@ -585,7 +624,8 @@ impl Files {
             Ok(()) if matches!(self.intake.portion, Some(Portion { piece: Piece::Range(_), .. })) => Ok(()),
             Ok(()) => {
                 self.tell_change(file.change.clone());
-                self.entry_done(&file.entry, has_digest.then_some(digest));
+                let tells_digest = has_digest && self.intake.tells_digests;
+                self.entry_done(&file.entry, tells_digest.then_some(digest));
                 let path = file.entry.path.as_bytes().to_vec();
                 self.journal_done(&[JournalEntry::Done { identity: file.identity, path }])
             }
@@ -675,7 +715,7 @@ impl Files {
         // Repeated content, after a cut or a resumption, may find its file finished; and another lane may have
         // noticed the full disk before this one.
         if self.table().open.contains_key(&file.number) {
-            settle(&mut self.table(), file.number)?;
+            self.settle(&mut self.table(), file.number)?;
             self.entry_failed(&file.entry, error)?;
         }
         Ok(())
@@ -690,11 +730,4 @@ impl ReceiveFile {
 
 fn is_settled(table: &Table, number: u32) -> bool {
     table.settled.contains(u64::from(number))
-}
-
-fn settle(table: &mut Table, number: u32) -> Result<(), Error> {
-    table.open.remove(&number);
-    let number = u64::from(number);
-    let settled = table.settled.add(number..number + 1);
-    settled.map(|_| ()).map_err(|_| Error::protocol("the sender numbers its files in too wide a disorder"))
 }

@@ -3,6 +3,8 @@
 //! Guarantees: every entry that a lane takes ends in a record, in the skipped count, or in a notice with the reason;
 //! a file that changes while it is read is never closed as complete; a lane holds at most one range of content.
 
+pub(crate) mod delta;
+
 use std::{
     collections::HashMap,
     io::Read,
@@ -18,10 +20,10 @@ use sealane_peer::chain;
 use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
 
 use crate::{
-    digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group},
+    digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group, is_group},
     options::{Portion, Preserve},
     proto::{
-        entry::{Closing, Entry, identity_by_seconds},
+        entry::{Closing, Copied, Entry, identity_by_seconds},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
@@ -33,6 +35,7 @@ use crate::{
     },
     summary::{Notice, Progress},
 };
+use delta::Deltas;
 
 /// Shortens the reason why a file was abandoned to the length that a closing record permits.
 fn shortened(mut reason: String) -> String {
@@ -51,6 +54,8 @@ pub(crate) struct Possessions {
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
     /// Folders that are equal at both ends, with everything in them but their folders.
     pub(crate) equal: Equal,
+    /// The sizes of other versions that the receiver has, by the hash of their path.
+    pub(crate) versions: HashMap<[u8; 16], u64>,
     /// The receiver keeps whole seconds, and `done` is computed with them.
     pub(crate) whole_seconds: bool,
 }
@@ -104,6 +109,8 @@ pub(crate) struct Filling {
     pub(crate) counters: Counters,
     /// The name under which a file with several names is sent.
     pub(crate) inodes: Mutex<HashMap<Inode, RelativePath>>,
+    /// The comparison with other versions.
+    pub(crate) deltas: Deltas,
 }
 
 /// Counters for the summary.
@@ -119,6 +126,8 @@ pub(crate) struct Counters {
     pub(crate) resumed_bytes: AtomicU64,
     /// Bytes that compression has spared the line.
     pub(crate) spared_bytes: AtomicU64,
+    /// Content bytes that the receiver has in other versions.
+    pub(crate) matched_bytes: AtomicU64,
 }
 
 impl Filling {
@@ -134,7 +143,7 @@ impl Filling {
         self.failed(shown, reason);
     }
 
-    pub(super) fn notice(&self, notice: Notice) {
+    pub(in crate::send) fn notice(&self, notice: Notice) {
         // The control thread is gone only when the transfer is over.
         let _ = self.notices.send(notice);
     }
@@ -161,6 +170,10 @@ impl<'a> InHand<'a> {
             Work::Pack(pack) => Piece::Pack(Pack::new(pack)),
         };
         Some(Self { queue, left: Some(left) })
+    }
+
+    fn is_pack(&self) -> bool {
+        matches!(self.left, Some(Piece::Pack(_)))
     }
 
     /// Finishes the work: all of it is in batches that the queue counts, or needs none.
@@ -201,6 +214,10 @@ impl<'a> Filler<'a> {
     /// empty, it must be counted ([`Queue::batch_out`]) before the next call.
     pub(crate) fn fill(&mut self, batch: &mut Builder) {
         while batch.takes_more() {
+            // Entries wait while enough large ones are compared.
+            if self.shared.deltas.is_full() && matches!(&self.hand, Some(hand) if hand.is_pack()) {
+                self.hand = None;
+            }
             let taken = self.hand.take().or_else(|| InHand::take(&self.shared.queue));
             let Some(mut hand) = taken else { return };
             let is_through = match &mut hand.left {
@@ -250,6 +267,17 @@ impl<'a> Filler<'a> {
             batch.contents.push(Content::Range { file: file.clone(), start, end: start });
             self.put_down(batch, file);
             return true;
+        }
+        if let Some(Check::Elsewhere(from)) = *check {
+            let copied = Copied { from, bytes: range.end - range.start };
+            if !batch.push_value(RecordKind::Copy, file.number, range.start, &copied) {
+                return false;
+            }
+            self.shared.counters.matched_bytes.fetch_add(copied.bytes, Relaxed);
+            let claim = Claim { range: range.clone(), check: Check::Elsewhere(from) };
+            batch.contents.push(Content::Kept { file: file.clone(), claim });
+            range.start = range.end;
+            *check = None;
         }
         if let Some(claimed) = check.take() {
             match self.is_as_claimed(file, range, claimed) {
@@ -319,7 +347,8 @@ impl<'a> Filler<'a> {
                 Err(error) => Some(error.to_string()),
             };
             let failure = failure.or_else(|| {
-                file.wants_digest()
+                // Content between ranges that the receiver has is no whole group, and was digested when it was compared.
+                (file.wants_digest() && is_group(at, length, size_bytes))
                     .then(|| file.digest(hash_group(at, body, size_bytes)))?
                     .err()
                     .map(|error| chain(&error))
@@ -371,6 +400,7 @@ impl<'a> Filler<'a> {
         let hash = match check {
             Check::Hash(hash) => hash,
             Check::Trusted => return Ok(!file.wants_digest()),
+            Check::Elsewhere(_) => return Ok(false),
         };
         let size_bytes = file.announcement.entry.metadata.size_bytes;
         if range.end > size_bytes {
@@ -423,7 +453,7 @@ impl<'a> Filler<'a> {
         let closing = match closing {
             Close::Complete { digest, size_bytes } => {
                 self.shared.counters.entries.fetch_add(1, Relaxed);
-                if let Some(digest) = digest {
+                if let Some(digest) = digest.filter(|_| self.shared.digest) {
                     self.shared.notice(Notice::Digest {
                         path: file.announcement.entry.path.as_bytes().to_vec(),
                         digest,

@@ -28,7 +28,7 @@ use crate::{
         fill::{Filler, Filling},
         line::{Flushed, Settled},
         stream::{Place, SendStream},
-        work::Content,
+        work::{Check, Content},
     },
     shared::{self, Stop},
     socket::Socket,
@@ -101,6 +101,8 @@ impl Sending {
     /// Counts content that the receiver has.
     pub(crate) fn arrived(&self, flushed: Flushed) {
         let progress = &self.filling.progress;
+        let bytes = flushed.acknowledged.iter().map(Content::bytes).sum();
+        self.filling.deltas.arrived(self, bytes);
         for content in &flushed.acknowledged {
             progress.bytes_moved.fetch_add(content.bytes(), Relaxed);
             if let Content::Pack { candidates, .. } = content {
@@ -111,7 +113,8 @@ impl Sending {
         self.batches_done(flushed.batches);
     }
 
-    fn batches_done(&self, batches: usize) {
+    /// Counts batches, or files that are compared, as done.
+    pub(in crate::send) fn batches_done(&self, batches: usize) {
         (0..batches).for_each(|_| self.filling.queue.done());
         if batches > 0 && self.filling.queue.is_done() {
             let _ = self.last_byte.set(Instant::now());
@@ -147,7 +150,11 @@ impl Sending {
                 Content::Range { file, .. } => u64::from(file.reopen()),
                 Content::Kept { file, claim } => {
                     let kept = claim.range.end - claim.range.start;
-                    counters.resumed_bytes.fetch_sub(kept, Relaxed);
+                    let counter = match claim.check {
+                        Check::Elsewhere(_) => &counters.matched_bytes,
+                        Check::Hash(_) | Check::Trusted => &counters.resumed_bytes,
+                    };
+                    counter.fetch_sub(kept, Relaxed);
                     u64::from(file.reopen())
                 }
             };
@@ -317,7 +324,7 @@ impl<'a> Lane<'a> {
             let spared = std::mem::take(&mut press.spared_bytes);
             sending.filling.counters.spared_bytes.fetch_add(spared, Relaxed);
         }
-        if is_early {
+        if is_early || sending.filling.deltas.has_messages() {
             sending.control.ring();
         }
         if batch.is_empty() {

@@ -22,9 +22,9 @@ use crate::{
     },
     send::{
         batch::Builder,
-        fill::Filler,
+        fill::{Filler, delta::Choice},
         ranges::{align, complement, subtract, within},
-        work::{Bytes, Candidate, Content, OtherNames, Pack, SendFile},
+        work::{Bytes, Candidate, Check, Claim, Content, OtherNames, Pack, SendFile},
     },
     summary::Notice,
 };
@@ -53,6 +53,10 @@ impl Filler<'_> {
         let mut full = false;
         let before = pack.candidates.len();
         while let Some(candidate) = pack.candidates.as_slice().first() {
+            if self.shared.deltas.is_full() {
+                full = true;
+                break;
+            }
             match self.write_candidate(candidate, pack.opened.take(), &mut batch.body()[written..]) {
                 Written::Entry { length, content_bytes } => {
                     written += length;
@@ -241,7 +245,7 @@ impl Filler<'_> {
             let piece = self.piece(&identity, size_bytes).map_err(|what| self.of(found, what))?;
             if size_bytes > SMALL_FILE_BYTES || piece.is_some() {
                 let shown = self.reader.show(found.root, path);
-                shared.queue.push_file(self.large_file(entry, shown, open, identity, piece));
+                self.large_file(entry, shown, open, identity, piece);
                 return Ok(Written::Elsewhere);
             }
             if let Some(written) =
@@ -371,6 +375,7 @@ impl Filler<'_> {
         }
     }
 
+    /// Has a large file sent, in whatever way.
     fn large_file(
         &self,
         entry: Entry,
@@ -378,30 +383,58 @@ impl Filler<'_> {
         open: OpenFile,
         identity: [u8; 16],
         piece: Option<Range<u64>>,
-    ) -> Arc<SendFile> {
+    ) {
         let shared = self.shared;
         let size_bytes = entry.metadata.size_bytes;
-        let alignment = if shared.digest { GROUP_BYTES as u64 } else { 1 };
-        let data = align(open.extents(), alignment, size_bytes);
-        let holes = complement(&data, size_bytes);
-        let (data, holes) = match piece {
-            Some(piece) => (within(&data, &piece), within(&holes, &piece)),
-            None => (data, holes),
-        };
         let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
         // A part of a file comes from a share, which has no journal of its own.
         let claims = known.filter(|_| shared.portion.is_none()).map_or(&[][..], Vec::as_slice);
+        let (choice, old_bytes) = self.choose(&entry, piece.as_ref(), claims);
+        let digests = shared.digest || choice != Choice::Whole;
+        let alignment = if digests { GROUP_BYTES as u64 } else { 1 };
+        let data = align(open.extents(), alignment, size_bytes);
+        let holes = complement(&data, size_bytes);
+        let (data, holes) = match &piece {
+            Some(piece) => (within(&data, piece), within(&holes, piece)),
+            None => (data, holes),
+        };
         let claimed: Vec<_> = claims.iter().map(|claim| claim.range.clone()).collect();
-        let ranges = if claimed.is_empty() { data } else { subtract(&data, &claimed) };
+        let ranges = if claimed.is_empty() { data.clone() } else { subtract(&data, &claimed) };
+        let digest = digests.then(|| TreeDigest::new(size_bytes));
+        let (number, bytes) = (shared.queue.next_file(), Bytes::File(Arc::new(open)));
+        let announcement = Announcement { entry, growing: false };
+        if choice == Choice::Compared {
+            let file = SendFile::new(number, announcement, shown, bytes, [], holes, digest);
+            let file = Arc::new(file.with_claims(claims).compared());
+            return shared.deltas.begin(&shared.queue, file, (data, &ranges), old_bytes);
+        }
         let to_send: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         shared.progress.bytes_found.fetch_add(to_send, Relaxed);
         // The file must be announced and closed even if nothing of it is left to send.
         let nothing = ranges.is_empty().then_some(size_bytes..size_bytes);
         let ranges = ranges.into_iter().chain(nothing);
-        let digest = shared.digest.then(|| TreeDigest::new(size_bytes));
-        let number = shared.queue.next_file();
-        let announcement = Announcement { entry, growing: false };
-        let file = SendFile::new(number, announcement, shown, Bytes::File(open), ranges, holes, digest);
-        Arc::new(file.with_claims(claims))
+        let file = SendFile::new(number, announcement, shown, bytes, ranges, holes, digest);
+        let file = Arc::new(file.with_claims(claims));
+        if choice == Choice::Tried {
+            shared.deltas.try_out(file.clone(), data, old_bytes);
+        }
+        shared.queue.push_file(file);
+    }
+
+    /// Returns what is to be done about a file by the receiver's version of it, and the size of that.
+    fn choose(&self, entry: &Entry, piece: Option<&Range<u64>>, claims: &[Claim]) -> (Choice, u64) {
+        let shared = self.shared;
+        let versions = &shared.possessions.versions;
+        if versions.is_empty() || shared.both_digest || piece.is_some() {
+            return (Choice::Whole, 0);
+        }
+        // A digest takes all bytes, and one who trusts the receiver reads none of them.
+        if claims.iter().any(|claim| claim.check == Check::Trusted) {
+            return (Choice::Whole, 0);
+        }
+        let Some(&old_bytes) = versions.get(&entry::path_hash(&entry.path)) else {
+            return (Choice::Whole, 0);
+        };
+        (shared.deltas.choose(entry.metadata.size_bytes, old_bytes), old_bytes)
     }
 }

@@ -19,6 +19,7 @@ use sealane_tree::{Entry as Found, OpenFile, ShownPath};
 use crate::{
     digest::{DigestError, GroupHash, TreeDigest},
     proto::entry::Announcement,
+    send::ranges::complement,
 };
 
 /// The largest part of a file that one lane takes. Resuming after a cut sends at most the content in flight, so
@@ -76,7 +77,7 @@ impl Pack {
 /// The source of a large file's bytes.
 #[derive(Debug)]
 pub(crate) enum Bytes {
-    File(OpenFile),
+    File(Arc<OpenFile>),
     /// The bytes are read in order, once, by whatever lane.
     Pipe(Mutex<std::fs::File>),
 }
@@ -98,8 +99,8 @@ pub(crate) struct SendFile {
 struct FileProgress {
     /// Pieces that the receiver claims to have, and that no lane has compared.
     claimed: VecDeque<Claim>,
-    /// Ranges that no lane has taken.
-    left: VecDeque<Range<u64>>,
+    /// Ranges that no lane has taken, and their offset in the receiver's version if that has them.
+    left: VecDeque<(Range<u64>, Option<u64>)>,
     /// The number of ranges held by lanes.
     in_hand: usize,
     holes: Vec<Range<u64>>,
@@ -129,6 +130,8 @@ pub(crate) enum Check {
     Hash([u8; 32]),
     /// The user trusts the receiver's journal.
     Trusted,
+    /// The receiver's version has the piece from this offset on, which was found by comparing.
+    Elsewhere(u64),
 }
 
 /// The content of the closing record once nothing is left.
@@ -154,7 +157,7 @@ impl SendFile {
             (size_bytes / RANGES_MIN).clamp(RANGE_BYTES_MIN, RANGE_BYTES_MAX).next_power_of_two();
         let progress = FileProgress {
             size_bytes,
-            left: ranges.into_iter().collect(),
+            left: ranges.into_iter().map(|range| (range, None)).collect(),
             in_hand: 0,
             holes_told: 0,
             holes,
@@ -165,6 +168,72 @@ impl SendFile {
             difference_told: false,
         };
         Self { number, announcement, shown, bytes, range_bytes, progress: Mutex::new(progress) }
+    }
+
+    /// The file is compared with the receiver's version. Until [`Self::all_planned`], somebody may add to what is to be sent.
+    pub(in crate::send) fn compared(mut self) -> Self {
+        self.progress.get_mut().expect("nobody has it yet").in_hand += 1;
+        self
+    }
+
+    /// Takes back what no lane has taken, if it is at least this much, to be compared: as for a [compared](Self::compared) file,
+    /// somebody adds it again.
+    pub(in crate::send) fn compare_rest(&self, bytes_min: u64) -> Option<Vec<Range<u64>>> {
+        let mut progress = self.progress();
+        let bytes: u64 = progress.left.iter().map(|(range, _)| range.end - range.start).sum();
+        if bytes < bytes_min || progress.failure.is_some() || progress.closed {
+            return None;
+        }
+        progress.in_hand += 1;
+        Some(progress.left.drain(..).map(|(range, _)| range).collect())
+    }
+
+    /// The digest is not needed any more, unless the user wants it.
+    pub(in crate::send) fn forget_digest(&self, is_wanted: bool) {
+        if !is_wanted {
+            self.progress().digest = None;
+        }
+    }
+
+    /// Adds ranges, each to be sent unless the receiver's version has it at an offset.
+    pub(in crate::send) fn plan(&self, ranges: impl IntoIterator<Item = (Range<u64>, Option<u64>)>) {
+        let mut progress = self.progress();
+        if progress.failure.is_none() {
+            progress.left.extend(ranges);
+        }
+    }
+
+    /// Nothing is added any more. A lane must be told, which closes the file if nothing is left.
+    pub(in crate::send) fn all_planned(&self) {
+        let mut progress = self.progress();
+        progress.in_hand -= 1;
+        let end = progress.size_bytes;
+        progress.left.push_back((end..end, None));
+    }
+
+    /// Returns the same file under another number, to be sent as a whole: `data` are its ranges that hold data.
+    pub(in crate::send) fn again(&self, number: u32, data: Vec<Range<u64>>, with_digest: bool) -> Self {
+        let (announcement, shown) = (self.announcement.clone(), self.shown.clone());
+        let size_bytes = announcement.entry.metadata.size_bytes;
+        let bytes = match &self.bytes {
+            Bytes::File(open) => Bytes::File(open.clone()),
+            Bytes::Pipe(_) => unreachable!("a pipe has no other version"),
+        };
+        let holes = complement(&data, size_bytes);
+        let nothing = data.is_empty().then_some(size_bytes..size_bytes);
+        let digest = with_digest.then(|| TreeDigest::new(size_bytes));
+        Self::new(number, announcement, shown, bytes, data.into_iter().chain(nothing), holes, digest)
+    }
+
+    /// Returns whether the closing record was made.
+    pub(in crate::send) fn is_closed(&self) -> bool {
+        self.progress().closed
+    }
+
+    /// Returns the number of ranges that no lane has taken.
+    pub(in crate::send) fn ranges_left(&self) -> usize {
+        let progress = self.progress();
+        progress.left.len() + progress.claimed.len()
     }
 
     fn progress(&self) -> MutexGuard<'_, FileProgress> {
@@ -179,17 +248,18 @@ impl SendFile {
             progress.in_hand += 1;
             return Some((range, Some(check)));
         }
-        let range = progress.left.pop_front()?;
+        let (range, elsewhere) = progress.left.pop_front()?;
         let cut = match self.bytes {
+            _ if elsewhere.is_some() => range.end,
             Bytes::File(_) => range.end.min((range.start / self.range_bytes + 1) * self.range_bytes),
             // A pipe is read in order by one lane.
             Bytes::Pipe(_) => range.end,
         };
         if cut < range.end {
-            progress.left.push_front(cut..range.end);
+            progress.left.push_front((cut..range.end, None));
         }
         progress.in_hand += 1;
-        Some((range.start..cut, None))
+        Some((range.start..cut, elsewhere.map(Check::Elsewhere)))
     }
 
     /// Returns whether no range is left for another lane.
@@ -231,7 +301,7 @@ impl SendFile {
         }
         let mut progress = self.progress();
         // This also happens after a failure: the closing record that reports it may have been lost.
-        progress.left.push_front(range);
+        progress.left.push_front((range, None));
     }
 
     /// Handles the possible loss of the closing record and of the holes. Returns true if the closing record had been
@@ -363,6 +433,8 @@ struct State {
     scan_complete: bool,
     /// Names of files with several names, to be sent after all other entries.
     last: Vec<Candidate>,
+    /// Entries wait: they may be large files, of which enough are under way.
+    holds_packs: bool,
     stopped: bool,
 }
 
@@ -407,6 +479,11 @@ impl Queue {
         self.state().last.push(candidate);
     }
 
+    /// Lets entries wait, or no more, while large files go on.
+    pub(crate) fn hold_packs(&self, is_held: bool) {
+        self.state().holds_packs = is_held;
+    }
+
     /// Takes a piece of work, if there is any now.
     pub(crate) fn take(&self) -> Option<Work> {
         let mut state = self.state();
@@ -418,16 +495,20 @@ impl Queue {
             }
         }
         loop {
-            let work = match state.queued.front()? {
+            let holds_packs = state.holds_packs;
+            let next =
+                state.queued.iter().position(|queued| !(holds_packs && matches!(queued, Queued::Pack(_))));
+            let next = next?;
+            let work = match &state.queued[next] {
                 Queued::Pack(_) => {
-                    let Some(Queued::Pack(pack)) = state.queued.pop_front() else { return None };
+                    let Some(Queued::Pack(pack)) = state.queued.remove(next) else { return None };
                     Work::Pack(pack)
                 }
                 Queued::File(file) => {
                     let file = file.clone();
                     let range = file.take_range();
                     if range.is_none() || file.is_taken() {
-                        state.queued.pop_front();
+                        state.queued.remove(next);
                     }
                     let Some((range, check)) = range else { continue };
                     Work::Range { file, range, check }

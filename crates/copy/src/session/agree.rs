@@ -12,7 +12,7 @@ use sealane_tree::Following;
 use crate::{
     error::{Error, ErrorKind, FAR},
     login::has_aes,
-    options::{Compression, Level, MeasuredEnd, Options, Sink},
+    options::{Compression, Delta, Level, MeasuredEnd, Options, Sink},
     proto::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
@@ -34,6 +34,7 @@ pub(crate) struct Terms {
     pub(crate) placement: Placement,
     /// `None` until the far end has answered.
     pub(crate) compression: Compression,
+    pub(crate) delta: Delta,
 }
 
 impl Terms {
@@ -216,7 +217,8 @@ pub(crate) fn judge(
         Some(false) => Placement::Connection,
         None => default_placement(streams, lanes),
     };
-    Ok(Terms { level: request.level, suite, streams, streams_max, lanes, placement, compression })
+    let (level, delta) = (request.level, request.delta);
+    Ok(Terms { level, suite, streams, streams_max, lanes, placement, compression, delta })
 }
 
 /// Returns the compression of a transfer for a server with this policy.
@@ -228,6 +230,18 @@ fn compression(request: &Request, policy: Policy) -> Result<Compression, Error> 
             "compression was asked for, and is switched off here (--no-compression); \
              --compress=auto copies without it",
         )),
+    }
+}
+
+/// Returns the use of deltas in a transfer for a peer that may read here, or may not: the hashes of a version tell what is in it.
+pub(crate) fn delta(request: &Request, may_read: bool) -> Result<Delta, Error> {
+    match request.delta {
+        Delta::Auto if request.role == Role::Push && !may_read => Ok(Delta::Never),
+        Delta::Always if request.role == Role::Push && !may_read => Err(refused(
+            "deltas were asked for, and this peer has no right to read here, which a comparison amounts to; \
+             --delta=auto copies without",
+        )),
+        asked => Ok(asked),
     }
 }
 
@@ -335,6 +349,7 @@ mod tests {
             measured_end: MeasuredEnd::Both,
             digest: false,
             compression: Compression::None,
+            delta: Delta::Never,
             limit_rate: None,
             journal: None,
             trust_partial: false,

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Compression, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
+    options::{Compression, Delta, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -240,7 +240,7 @@ impl Transfer<'_> {
             }
         };
         let OwnRequest { request, frame } = asked;
-        let terms = self.hold_to(terms, request.compression, &accept)?;
+        let terms = self.hold_to(terms, (request.compression, request.delta), &accept)?;
         let keys = self.keys(channel, &request, &frame, &accept_frame)?;
         observer.notice(Notice::Agreed(terms.agreement()));
         let mut owner = request.preserve.owner;
@@ -261,7 +261,8 @@ impl Transfer<'_> {
         if terms.compression != request.compression {
             observer.notice(Notice::NotCompressed);
         }
-        let plan = Plan { preserve, folders_key, ..plan(&terms, options, engine, accept.lanes) };
+        let delta_key = Some(keys.delta());
+        let plan = Plan { preserve, folders_key, delta_key, ..plan(&terms, options, engine, accept.lanes) };
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -424,8 +425,8 @@ impl Transfer<'_> {
             None => agree::default_lanes(streams, processors),
         };
         let placement = options.placement.unwrap_or_else(|| agree::default_placement(streams, lanes));
-        let compression = Compression::None;
-        Terms { level: options.level, suite, streams, streams_max, lanes, placement, compression }
+        let (level, compression, delta) = (options.level, Compression::None, Delta::Never);
+        Terms { level, suite, streams, streams_max, lanes, placement, compression, delta }
     }
 
     pub(crate) fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
@@ -490,6 +491,12 @@ impl Transfer<'_> {
                 DataPath::Loopback => Compression::None,
                 DataPath::Direct | DataPath::Relay => options.compression,
             },
+            delta: match (options.delta, data_path) {
+                _ if !self.may_compare() => Delta::Never,
+                // Reading is as fast as sending.
+                (Delta::Auto, DataPath::Loopback) => Delta::Never,
+                (delta, _) => delta,
+            },
             limit_rate: options.limit_rate,
             journal: self.journal_name(),
             trust_partial: options.trust_partial,
@@ -509,6 +516,15 @@ impl Transfer<'_> {
             fsync: options.fsync,
             timeout_ms: options.timeout.as_millis() as u64,
         })
+    }
+
+    /// Returns whether files may be compared with other versions: not where nothing is written, or a part of a file, or where
+    /// there is no file.
+    fn may_compare(&self) -> bool {
+        let options = self.options;
+        let has_streams = is_standard_stream(self.target) || self.sources.iter().any(is_standard_stream);
+        let writes = options.sink == Sink::Files && options.measured_end == MeasuredEnd::Both;
+        writes && !options.dry_run && options.portion.is_none() && !has_streams
     }
 
     /// Returns the names of the sources of a push, unless they are too long for a request.
@@ -540,20 +556,26 @@ impl Transfer<'_> {
     pub(super) fn hold_to(
         &self,
         terms: &Terms,
-        compression: Compression,
+        (compression, delta): (Compression, Delta),
         accept: &Accept,
     ) -> Result<Terms, Error> {
         let fits = (terms.streams..=terms.streams_max).contains(&accept.streams_max);
         let answered = (accept.level, accept.suite, accept.streams);
         let is_compressed_so = accept.compression == compression
             || (compression, accept.compression) == (Compression::Auto, Compression::None);
-        if !fits || !is_compressed_so || answered != (terms.level, terms.suite.code(), terms.streams) {
+        let is_compared_so = accept.delta == delta || (delta, accept.delta) == (Delta::Auto, Delta::Never);
+        if !fits
+            || !is_compressed_so
+            || !is_compared_so
+            || answered != (terms.level, terms.suite.code(), terms.streams)
+        {
             return Err(Error::new(
                 ErrorKind::Refused,
-                "the far end answered with a different level, suite, compression or number of streams than requested",
+                "the far end answered with a different level, suite, compression, use of deltas or number of streams than requested",
             ));
         }
-        Ok(Terms { streams_max: accept.streams_max, compression: accept.compression, ..*terms })
+        let (compression, delta) = (accept.compression, accept.delta);
+        Ok(Terms { streams_max: accept.streams_max, compression, delta, ..*terms })
     }
 
     fn keys(
@@ -645,6 +667,7 @@ impl Transfer<'_> {
             resent_bytes: finished.resent_bytes,
             resumed_bytes: finished.resumed_bytes,
             spared_bytes: finished.spared_bytes,
+            matched_bytes: finished.matched_bytes,
             level: terms.level,
             suite: Some(terms.suite),
             streams: terms.streams,
@@ -672,6 +695,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         sink: options.sink,
         portion: options.portion,
         folders_key: None,
+        delta_key: None,
         timeout: options.timeout,
     }
 }

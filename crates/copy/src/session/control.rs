@@ -263,13 +263,24 @@ impl Control<'_> {
                     None => send::scan::finish(sending),
                 }
             });
+            let deltas = &sending.filling.deltas;
+            let comparing = if deltas.are_wanted() { sending.lanes } else { 0 };
+            let comparing: Vec<_> = (0..comparing)
+                .map(|_| {
+                    start(scope, "delta", ends, || {
+                        let _share = clock.share();
+                        send::fill::delta::run(sending);
+                    })
+                })
+                .collect();
             let sent = self.watch_sending(sending, &lines);
             sending.filling.queue.stop();
+            deltas.stop();
             sending.stop.finish(&sending.bells);
             sending.control.ring();
             // Lanes that wait to pass on a notice must not wait for ever.
             let mut late = Vec::new();
-            while !(has_ended(&lanes) && has_ended(&scan)) {
+            while !(has_ended(&lanes) && has_ended(&scan) && comparing.iter().all(has_ended)) {
                 late.extend(self.pending.try_iter());
                 while sending.filling.manifest.take().is_some() {}
                 while sending.filling.preview.take().is_some() {}
@@ -359,6 +370,9 @@ impl Control<'_> {
             while let Some(entry) = sending.filling.preview.take() {
                 messages::send(self.channel, &Message::WouldSend(Box::new(entry)))?;
             }
+            while let Some(message) = sending.filling.deltas.next_message() {
+                messages::send(self.channel, &message)?;
+            }
             if done && sending.stop.reason().is_none() {
                 return Ok(());
             }
@@ -374,7 +388,11 @@ impl Control<'_> {
                 Turn::Message(Message::Complete(_)) => {
                     return Err(Error::protocol("the receiver has completed before the end"));
                 }
-                Turn::Message(_) => return Err(Error::protocol("an unexpected message from the receiver")),
+                Turn::Message(message) => {
+                    if !sending.filling.deltas.hear(sending, message)? {
+                        return Err(Error::protocol("an unexpected message from the receiver"));
+                    }
+                }
             }
         }
     }
@@ -434,13 +452,26 @@ impl Control<'_> {
                 let _share = clock.share();
                 keep(&lines);
             });
+            let deltas = receiving.files.deltas.as_ref();
+            let comparing: Vec<_> = deltas
+                .into_iter()
+                .flat_map(|deltas| (0..receiving.lanes).map(move |_| deltas))
+                .map(|deltas| {
+                    let clock = &clock;
+                    start(scope, "delta", ends, move || {
+                        let _share = clock.share();
+                        receive::files::versions::run(receiving, deltas);
+                    })
+                })
+                .collect();
             let finished = self.watch_receiving(receiving, &lines);
             let finished_at = Instant::now();
+            deltas.into_iter().for_each(receive::files::versions::Deltas::stop);
             receiving.stop.finish(&receiving.bells);
             receiving.control.ring();
             // Lanes that wait to pass on a notice must not wait for ever, and their notices must still be reported.
             let mut late = Vec::new();
-            while !(has_ended(&lanes) && has_ended(&keeper)) {
+            while !(has_ended(&lanes) && has_ended(&keeper) && comparing.iter().all(has_ended)) {
                 late.extend(self.pending.try_iter());
                 receiving.bells.ring();
                 receiving.control.ring();
@@ -495,8 +526,23 @@ impl Control<'_> {
                 )?;
             }
             self.tell_lost(lines)?;
+            while let Some(message) =
+                receiving.files.deltas.as_ref().and_then(receive::files::versions::Deltas::next_message)
+            {
+                messages::send(self.channel, &message)?;
+            }
             match self.turn(lines, &mut heard)? {
                 Turn::Nothing => {}
+                Turn::Message(message @ (Message::Version { .. } | Message::Sign(_))) => {
+                    let deltas = receiving.files.deltas.as_ref();
+                    let deltas =
+                        deltas.ok_or_else(|| Error::protocol("the sender compares, which was not agreed"))?;
+                    match message {
+                        Message::Version { file, path } => deltas.open(&receiving.files, file, path)?,
+                        Message::Sign(sign) => deltas.sign(sign)?,
+                        _ => {}
+                    }
+                }
                 Turn::Message(Message::Found { bytes, files, complete }) => {
                     self.progress.bytes_found.store(bytes, Relaxed);
                     self.progress.files_found.store(files, Relaxed);
@@ -687,6 +733,7 @@ pub(crate) fn conclusion(sending: &Sending) -> Finished {
         files: counters.entries.load(Relaxed),
         resent_bytes: counters.resent_bytes.load(Relaxed),
         spared_bytes: counters.spared_bytes.load(Relaxed),
+        matched_bytes: counters.matched_bytes.load(Relaxed),
         skipped: counters.skipped.load(Relaxed),
         failed: counters.failed.load(Relaxed),
         unfit: counters.unfit.load(Relaxed),

@@ -13,26 +13,28 @@ use crossbeam_channel::Sender;
 use sealane_engine::{Engine, record::Secret};
 use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
-    Backups, Basis, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
+    Backups, Basis, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
 };
 
 use crate::{
     content,
     error::Error,
     journal::{Identity, Journal, State as JournalState},
-    options::{Backup, Compression, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
+    options::{Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message},
+        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
         record::DATA_BYTES_MAX,
     },
     receive::{
+        self,
         files::{Destination, Files, Intake},
         lane::Receiving,
         permit::{ITSELF, Permit},
         stream::ReceiveStream,
     },
     send::{
+        self,
         batch::record_bytes_max,
         compress::Governor,
         fill::{Counters, Filling, Possessions},
@@ -95,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) portion: Option<Portion>,
     /// The key of the digests by which folders are compared, at ends that can do that.
     pub(crate) folders_key: Option<Secret>,
+    /// The key of the hashes by which versions of a file are compared, at ends that can do that.
+    pub(crate) delta_key: Option<Secret>,
     pub(crate) timeout: Duration,
 }
 
@@ -120,6 +124,11 @@ impl Plan {
         self.upkeep.checksum || (self.digest && !self.dry_run)
     }
 
+    /// Returns whether large files may be compared with the target's versions of them.
+    pub(crate) fn compares_versions(&self) -> bool {
+        self.terms.delta != Delta::Never && self.sink == Sink::Files && !self.dry_run
+    }
+
     /// Returns whether entries that arrived are removed from the source.
     pub(crate) fn removes_sources(&self) -> bool {
         self.upkeep.remove_sources && !self.dry_run
@@ -138,6 +147,7 @@ impl Plan {
             lanes: 1,
             placement: Placement::Connection,
             compression: Compression::None,
+            delta: Delta::Never,
         };
         Self {
             terms,
@@ -155,6 +165,7 @@ impl Plan {
             sink: Sink::Null,
             portion: None,
             folders_key: None,
+            delta_key: None,
             timeout: Duration::from_secs(5),
         }
     }
@@ -205,6 +216,7 @@ pub(crate) fn sending(
         Arc::new(SendStream::new(index, terms.suite, window.clone(), ring, plan.timeout, Clock::Real))
     };
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
+    let delta_key = plan.delta_key.as_ref().map(|key| *key.expose());
     Ok(Sending {
         filling: Filling {
             queue: Queue::default(),
@@ -222,6 +234,7 @@ pub(crate) fn sending(
             progress,
             counters: Counters::default(),
             inodes: Mutex::default(),
+            deltas: send::fill::delta::Deltas::new(terms.delta, delta_key, lanes, plan.limit_rate),
         },
         streams: (0..terms.streams_max).map(stream).collect(),
         pool: shared::buffers(buffers, buffer_bytes(plan, sized_for)),
@@ -265,12 +278,17 @@ pub(crate) fn receiving(
         itemise: plan.upkeep.itemise,
         fsync: plan.fsync,
         verify_digests: plan.digest && terms.level < Level::Safe,
+        tells_digests: plan.digest,
         compressed: terms.compression != Compression::None,
         open_max: plan.open_files_max,
         portion: plan.portion,
     };
+    let control = Arc::new(bells(2)?);
+    let key = plan.delta_key.as_ref().filter(|_| plan.compares_versions());
+    let deltas = key.map(|key| receive::files::versions::Deltas::new(*key.expose(), Arc::clone(&control)));
+    let files = Files::new(destination, intake, journal, resumable, notices, progress);
     Ok(Receiving {
-        files: Files::new(destination, intake, journal, resumable, notices, progress),
+        files: files.comparing(deltas),
         streams: (0..terms.streams_max).map(stream).collect(),
         pool: shared::buffers(buffers, buffer_bytes(plan, buffers)),
         engine: Arc::clone(&plan.engine),
@@ -281,7 +299,7 @@ pub(crate) fn receiving(
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
         first_byte: OnceLock::new(),
-        control: Arc::new(bells(2)?),
+        control,
         blind,
     })
 }
@@ -338,6 +356,8 @@ pub(crate) struct Survey<'a> {
     pub(crate) with_xattrs: bool,
     /// Folders are passed over, because they are compared as wholes.
     pub(crate) without_folders: bool,
+    /// Reports files that may be compared with what is sent.
+    pub(crate) versions: bool,
 }
 
 /// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
@@ -419,6 +439,7 @@ pub(crate) fn possessions(
             if survey.update {
                 have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
             }
+            have.versions.extend(version_held(&file.path, &file.metadata).filter(|_| survey.versions));
             if survey.checksum.is_some() {
                 if content.is_full() {
                     have.done.extend(content.read(&mut tell)?);
@@ -432,8 +453,9 @@ pub(crate) fn possessions(
                 };
                 have.done.push(Held { identity: identity(&path, &metadata), attributes });
             }
-            if have.done.len() + have.dated.len() >= HAVE_PER_MESSAGE {
-                told += have.done.len() + have.dated.len();
+            let count = have.done.len() + have.dated.len() + have.versions.len();
+            if count >= HAVE_PER_MESSAGE {
+                told += count;
                 tell_all(std::mem::take(&mut have), &mut tell)?;
             }
             Ok(told <= POSSESSIONS_MAX)
@@ -443,6 +465,15 @@ pub(crate) fn possessions(
     tell_all(have, &mut tell)?;
     if ends { tell(Message::HaveEnd) } else { Ok(()) }
 }
+
+/// Returns what a sender is told of a file that may be compared with another version of it, if the file is long enough.
+pub(crate) fn version_held(path: &RelativePath, metadata: &Metadata) -> Option<VersionHeld> {
+    let bytes = metadata.size_bytes;
+    (bytes >= VERSION_BYTES_MIN).then(|| VersionHeld { path: path_hash(path), bytes })
+}
+
+/// Shorter versions are not told: one is hardly of use for a file that is long enough to be compared.
+const VERSION_BYTES_MIN: u64 = 64 << 10;
 
 /// Files whose content has not been read yet.
 struct Unread<'a> {
@@ -482,6 +513,9 @@ fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> 
     }
     for chunk in have.dated.chunks(HAVE_PER_MESSAGE) {
         tell(Message::Have(Have { dated: chunk.to_vec(), ..Have::default() }))?;
+    }
+    for chunk in have.versions.chunks(HAVE_PER_MESSAGE) {
+        tell(Message::Have(Have { versions: chunk.to_vec(), ..Have::default() }))?;
     }
     Ok(())
 }

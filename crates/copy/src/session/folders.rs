@@ -7,6 +7,7 @@
 //! number is bounded; of entries the receiver alone remembers some, within a bound ([`kept`]).
 
 mod kept;
+mod listing;
 
 use std::{
     collections::HashMap,
@@ -17,23 +18,25 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use sealane_engine::record::Secret;
-use sealane_tree::{Basis, EntryType, Folders, Metadata, RelativePath, Seen, SeenFolder, Visitor};
+use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Visitor};
 
+use self::{
+    kept::{Allowance, Files, Keeping},
+    listing::{Listed, Listing},
+};
 use crate::{
     error::{Error, ErrorKind},
     journal::is_file_name,
     options::Preserve,
     proto::{
-        entry::{UNKNOWN_ATTRIBUTES, attributes, bytes_hash, hash_xattrs, identity, path_hash},
-        message::{Dated, FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
+        entry::{UNKNOWN_ATTRIBUTES, bytes_hash, hash_xattrs},
+        message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
     },
     receive::strays::Strays,
     send::equal::Equal,
     session::{control::Control, messages},
     shared::NO_THREAD,
 };
-
-use self::kept::{Allowance, Files, Keeping};
 
 /// The maximum number of folders of a receiver that are compared; the content of others is sent again.
 pub(crate) const FOLDERS_MAX: usize = 1 << 22;
@@ -312,7 +315,7 @@ pub(crate) fn tell(
     all: &Folders,
     list: impl FnOnce(Vec<Vec<u8>>) -> Folders,
     strays: &Strays,
-    (threads, update): (u16, bool),
+    (threads, update, versions): (u16, bool, bool),
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
@@ -356,9 +359,9 @@ pub(crate) fn tell(
     let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, files)| files.is_some());
     let listed = list(lost.into_iter().map(|(path, _)| path.into()).collect());
     let kept = Mutex::new(kept.into_iter());
-    let work = |out: Sender<Vec<(Held, Option<Dated>)>>| {
+    let work = |out: Sender<Vec<Listed>>| {
         let (with_owner, path) = (rules.owner, Vec::new());
-        let mut listing = Listing { with_owner, update, out, path, held: Vec::new() };
+        let mut listing = Listing { with_owner, update, versions, out, path, held: Vec::new() };
         let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some((path, files)) = next() {
             listing.begin(&path);
@@ -378,16 +381,18 @@ pub(crate) fn tell(
             cancelled(control)?;
             let is_late = match results.recv_timeout(PULSE) {
                 Ok(held) => {
-                    for (held, dated) in held {
+                    for Listed { held, dated, version } in held {
                         have.done.push(held);
                         have.dated.extend(dated);
+                        have.versions.extend(version);
                     }
                     false
                 }
                 Err(RecvTimeoutError::Timeout) => true,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if is_late || have.done.len() + have.dated.len() >= HAVE_PER_MESSAGE / 2 {
+            let count = have.done.len() + have.dated.len() + have.versions.len();
+            if is_late || count >= HAVE_PER_MESSAGE / 2 {
                 messages::send(control.channel, &Message::Have(std::mem::take(&mut have)))?;
             }
         }
@@ -404,9 +409,10 @@ pub(crate) fn tell_bases(
 ) -> Result<(), Error> {
     for basis in bases {
         let all = basis.folders();
-        let work = |out: Sender<Vec<(Held, Option<Dated>)>>| {
+        let work = |out: Sender<Vec<Listed>>| {
+            let (with_owner, update, versions) = (false, false, false);
             let mut listing =
-                Listing { with_owner: false, update: false, out, path: Vec::new(), held: Vec::new() };
+                Listing { with_owner, update, versions, out, path: Vec::new(), held: Vec::new() };
             all.visit(&mut listing);
             listing.hand_on();
         };
@@ -416,7 +422,7 @@ pub(crate) fn tell_bases(
                 let is_late = match results.recv_timeout(PULSE) {
                     Ok(held) => {
                         // Whether they are as they are to be is decided where they are taken.
-                        let unknown = |(held, _): (Held, _)| Held { attributes: UNKNOWN_ATTRIBUTES, ..held };
+                        let unknown = |Listed { held, .. }| Held { attributes: UNKNOWN_ATTRIBUTES, ..held };
                         have.done.extend(held.into_iter().map(unknown));
                         false
                     }
@@ -456,53 +462,6 @@ fn asked(control: &mut Control<'_>, mut folders: Vec<Folder>) -> Result<Vec<Fold
             Message::Abort(abort) => return Err(abort.into()),
             _ => return Err(Error::protocol("the sender does not say which folders differ")),
         }
-    }
-}
-
-/// Lists the files of folders that one thread visits.
-struct Listing {
-    with_owner: bool,
-    update: bool,
-    out: Sender<Vec<(Held, Option<Dated>)>>,
-    path: Vec<u8>,
-    held: Vec<(Held, Option<Dated>)>,
-}
-
-impl Listing {
-    fn hand_on(&mut self) -> bool {
-        self.held.is_empty() || self.out.send(std::mem::take(&mut self.held)).is_ok()
-    }
-
-    /// Hands on what are enough for it. Returns whether anybody takes them.
-    fn may_go_on(&mut self) -> bool {
-        self.held.len() < HAVE_PER_MESSAGE / 8 || self.hand_on()
-    }
-
-    /// Lists a file of the folder that has begun.
-    fn file(&mut self, name: &[u8], metadata: &Metadata) {
-        let Ok(path) = RelativePath::within(&self.path, name) else { return };
-        let attributes = attributes(metadata, false, self.with_owner);
-        let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
-        self.held.push((Held { identity: identity(&path, metadata), attributes }, dated));
-        // If it is over, the end of the folder notices that.
-        self.may_go_on();
-    }
-}
-
-impl Visitor for Listing {
-    fn begin(&mut self, path: &[u8]) {
-        self.path.clear();
-        self.path.extend_from_slice(path);
-    }
-
-    fn entry(&mut self, seen: &Seen<'_>) {
-        if seen.entry_type == EntryType::File && !is_file_name(seen.name) {
-            self.file(seen.name, seen.metadata);
-        }
-    }
-
-    fn end(&mut self, _folder: &SeenFolder<'_>) -> bool {
-        self.may_go_on()
     }
 }
 

@@ -82,7 +82,8 @@ impl ReceivingSide<'_> {
         let filter = (filter, is_named);
         let Opened { mut receiving, prune, present, bases } = self.open(control.progress.clone())?;
         control.prune = prune;
-        let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some());
+        let versions = plan.compares_versions();
+        let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some() || versions);
         let by_folders = skip_same
             && checksum.is_none()
             && permit.is_recursive()
@@ -106,6 +107,7 @@ impl ReceivingSide<'_> {
             with_owner,
             with_xattrs: plan.preserve.xattrs,
             without_folders: comparison.is_some(),
+            versions,
         });
         let mut tell = |message: Message| {
             if control.progress.cancel.load(Relaxed) {
@@ -130,7 +132,7 @@ impl ReceivingSide<'_> {
                 let all = target.folders(starts, xattrs, true, filter.clone());
                 let list = |paths| target.folders(paths, xattrs, false, filter);
                 let strays = &receiving.files.strays;
-                folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, update))
+                folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, update, versions))
             }
             None => Ok(()),
         });
@@ -150,7 +152,7 @@ impl ReceivingSide<'_> {
         let mut journal = None;
         let mut present = None;
         let mut opened_bases = Vec::new();
-        let surveys = self.skip_same || self.update || plan.compares_content();
+        let surveys = self.skip_same || self.update || plan.compares_content() || plan.compares_versions();
         let upkeep = &plan.upkeep;
         let deletes = upkeep.delete.is_some();
         if deletes {

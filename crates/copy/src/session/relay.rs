@@ -187,7 +187,7 @@ impl Relay<'_> {
         };
         let (preserve, transfer, secret) =
             (request.preserve.clone(), request.transfer, request.secret.clone());
-        let compression = request.compression;
+        let (compression, delta) = (request.compression, request.delta);
         let received = self.to.ask(receiver, request)?;
         let owner = options.preserve.owner.where_it(received.may_own);
         if owner != options.preserve.owner {
@@ -199,13 +199,14 @@ impl Relay<'_> {
             secret: secret.clone(),
             // The sender makes what the receiver takes.
             compression: received.compression,
+            delta: received.delta,
             name: received.name.clone(),
             relayed: true,
             ..from.request(&terms, None, true)?
         };
         let sent = from.ask(sender, sent)?;
-        self.to.hold_to(&terms, compression, &received)?;
-        self.to.hold_to(&terms, received.compression, &sent)?;
+        self.to.hold_to(&terms, (compression, delta), &received)?;
+        self.to.hold_to(&terms, (received.compression, received.delta), &sent)?;
         if sent.compression != compression {
             observer.notice(Notice::NotCompressed);
         }
@@ -406,6 +407,7 @@ impl Talk<'_, '_> {
                 progress.scan_complete.store(complete, Relaxed);
             }
             Message::Known(_) | Message::Differ(_) | Message::DifferEnd => {}
+            Message::Version { .. } | Message::Sign(_) => {}
             Message::Finished(finished) if self.finished.is_none() => self.finished = Some(finished),
             Message::Removed { removed, unremoved } if self.complete.is_some() => {
                 self.removed = Some(Removed { removed, unremoved });
@@ -437,6 +439,7 @@ impl Talk<'_, '_> {
         match Self::understood(frame)? {
             Message::Abort(abort) => return Err(naming(abort.into(), self.relay.to.far)),
             Message::Have(_) | Message::HaveEnd | Message::Folders(_) | Message::FoldersEnd => {}
+            Message::VersionSize { .. } | Message::Signature { .. } | Message::Settled { .. } => {}
             Message::Taken { bytes, files } => {
                 progress.bytes_moved.store(bytes, Relaxed);
                 progress.files_done.store(files, Relaxed);

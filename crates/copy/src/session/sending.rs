@@ -18,7 +18,7 @@ use crate::{
     options::{Pattern, Preserve},
     proto::{
         entry::{Announcement, Entry},
-        message::{Dated, Have, Held, Message, Piece},
+        message::{Dated, Have, Held, Message, Piece, VersionHeld},
     },
     send::{
         fill::Possessions,
@@ -201,7 +201,7 @@ struct Claims {
 }
 
 impl Claims {
-    fn take(&mut self, Have { done, partial, dated, .. }: Have) -> Result<(), Error> {
+    fn take(&mut self, Have { done, partial, dated, versions, checked: _ }: Have) -> Result<(), Error> {
         self.messages += 1;
         if self.messages > HAVE_MESSAGES_MAX {
             return Err(Error::protocol("the receiver claims to have more than can be kept in memory"));
@@ -215,6 +215,11 @@ impl Claims {
         for Dated { path, modified } in dated {
             if self.kept.dated.len() < POSSESSIONS_MAX {
                 self.kept.dated.insert(path, modified);
+            }
+        }
+        for VersionHeld { path, bytes } in versions {
+            if self.kept.versions.len() < POSSESSIONS_MAX {
+                self.kept.versions.insert(path, bytes);
             }
         }
         for partial in partial {

@@ -166,6 +166,7 @@ fn serve_greeted(
         let spare = u16::try_from(budget.share() / STREAMS_SHARE).unwrap_or(u16::MAX);
         terms.streams_max = terms.streams_max.min(spare).max(terms.streams);
     }
+    terms.delta = agree::delta(&request, rules.may_read)?;
     account.terms = Some(terms);
     let permitted = match request.role {
         Role::Push => rules.may_write,
@@ -232,6 +233,7 @@ fn serve_greeted(
         streams_max: terms.streams_max,
         lanes: terms.lanes,
         compression: terms.compression,
+        delta: terms.delta,
         data_port: port,
         name: place.as_ref().and_then(|place| place.name.clone()),
         may_own: may_own(rules),
@@ -247,6 +249,7 @@ fn serve_greeted(
         false => TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame),
     };
     plan.folders_key = Some(keys.folders());
+    plan.delta_key = Some(keys.delta());
     channel.send(&accept_frame, deadline)?;
     let join_key = keys.join();
     let prover = Prover::new(&join_key, terms.level);
@@ -446,6 +449,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         sink: request.sink,
         portion: request.portion,
         folders_key: None,
+        delta_key: None,
         // A daemon may be stricter than any peer.
         timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
     }

@@ -31,7 +31,7 @@ use sealane_engine::EngineChoice;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Compression, Level, MeasuredEnd, Options, Sink},
+    options::{Compression, Delta, Level, MeasuredEnd, Options, Sink},
     proto::message::Role,
     session::{far_place::FarPlace, transfer::Transfer},
     sftp::far::Far,
@@ -133,6 +133,10 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
         (
             compresses,
             "--compress (over SFTP there is nothing to compress with; -o Compression=yes lets ssh do it)",
+        ),
+        (
+            options.delta == Delta::Always,
+            "--delta=always (an SFTP server compares no versions; --delta=auto sends files whole)",
         ),
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),

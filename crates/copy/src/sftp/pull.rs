@@ -147,6 +147,7 @@ pub(super) fn run(
         cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
         resent_bytes: 0,
         spared_bytes: 0,
+        matched_bytes: 0,
         resumed_bytes: resumed,
         level: Level::Private,
         suite: None,

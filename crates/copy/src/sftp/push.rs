@@ -30,7 +30,7 @@ use sealane_tree::{ShownPath, SourceRoot};
 use crate::{
     error::{Error, ErrorKind},
     journal::{file_name, lease, lease_name},
-    options::{Compression, Level, MeasuredEnd},
+    options::{Compression, Delta, Level, MeasuredEnd},
     proto::record::DATA_BYTES_MAX,
     receive::{
         permit::Permit,
@@ -90,6 +90,7 @@ pub(super) fn terms(streams: u16) -> Terms {
         lanes: 1,
         placement: Placement::Connection,
         compression: Compression::None,
+        delta: Delta::Never,
     }
 }
 
@@ -112,6 +113,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         sink: options.sink,
         portion: None,
         folders_key: None,
+        delta_key: None,
         timeout: options.timeout,
     }
 }
@@ -281,6 +283,7 @@ pub(super) fn run(
         cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
         resent_bytes: finished.resent_bytes,
         spared_bytes: 0,
+        matched_bytes: 0,
         resumed_bytes: finished.resumed_bytes,
         level: Level::Private,
         suite: None,

@@ -406,7 +406,8 @@ impl Put {
                     }
                 }
                 // Nobody at an SFTP server would expand them: this end compresses nothing for one.
-                RecordKind::CompressedData | RecordKind::CompressedPack | RecordKind::Acknowledge => {}
+                RecordKind::CompressedData | RecordKind::CompressedPack => {}
+                RecordKind::Copy | RecordKind::Acknowledge => {}
             }
             rest = &rest[run.max(1)..];
         }

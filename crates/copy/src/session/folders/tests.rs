@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use sealane_tree::{Filter, Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
+use sealane_tree::{Filter, Naming, RelativePath, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
 use super::*;
 

@@ -1,0 +1,72 @@
+//! The files of folders that differ, as a receiver tells them.
+//!
+//! Guarantees: no file is opened; lists are handed on in pieces of bounded length.
+
+use crossbeam_channel::Sender;
+use sealane_tree::{EntryType, Metadata, RelativePath, Seen, SeenFolder, Visitor};
+
+use crate::{
+    journal::is_file_name,
+    proto::{
+        entry::{attributes, identity, path_hash},
+        message::{Dated, HAVE_PER_MESSAGE, Held, VersionHeld},
+    },
+    session::ends::version_held,
+};
+
+/// A file in a folder that differs.
+pub(super) struct Listed {
+    pub(super) held: Held,
+    pub(super) dated: Option<Dated>,
+    pub(super) version: Option<VersionHeld>,
+}
+
+/// Lists the files of folders that one thread visits.
+pub(super) struct Listing {
+    pub(super) with_owner: bool,
+    pub(super) update: bool,
+    pub(super) versions: bool,
+    pub(super) out: Sender<Vec<Listed>>,
+    pub(super) path: Vec<u8>,
+    pub(super) held: Vec<Listed>,
+}
+
+impl Listing {
+    pub(super) fn hand_on(&mut self) -> bool {
+        self.held.is_empty() || self.out.send(std::mem::take(&mut self.held)).is_ok()
+    }
+
+    /// Hands on what are enough for it. Returns whether anybody takes them.
+    pub(super) fn may_go_on(&mut self) -> bool {
+        self.held.len() < HAVE_PER_MESSAGE / 8 || self.hand_on()
+    }
+
+    /// Lists a file of the folder that has begun.
+    pub(super) fn file(&mut self, name: &[u8], metadata: &Metadata) {
+        let Ok(path) = RelativePath::within(&self.path, name) else { return };
+        let attributes = attributes(metadata, false, self.with_owner);
+        let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
+        let version = version_held(&path, metadata).filter(|_| self.versions);
+        let held = Held { identity: identity(&path, metadata), attributes };
+        self.held.push(Listed { held, dated, version });
+        // If it is over, the end of the folder notices that.
+        self.may_go_on();
+    }
+}
+
+impl Visitor for Listing {
+    fn begin(&mut self, path: &[u8]) {
+        self.path.clear();
+        self.path.extend_from_slice(path);
+    }
+
+    fn entry(&mut self, seen: &Seen<'_>) {
+        if seen.entry_type == EntryType::File && !is_file_name(seen.name) {
+            self.file(seen.name, seen.metadata);
+        }
+    }
+
+    fn end(&mut self, _folder: &SeenFolder<'_>) -> bool {
+        self.may_go_on()
+    }
+}
