@@ -17,6 +17,7 @@ pub mod sftp;
 use std::fmt::Debug;
 
 use sealane_copy::proto::entry::{self, Entry, Malformed};
+use sealane_delta::{Cut, Span};
 use sealane_peer::PublicKey;
 use sealane_tree::{
     Kind, MAX_COMPONENT_BYTES, MAX_LINK_BYTES, MAX_PATH_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES,
@@ -29,6 +30,15 @@ use serde::{Deserialize, Serialize};
 const ALLOCATED_PER_BYTE: usize = 80;
 /// Maximum number of bytes allocated at one time for any input: first capacities of small vectors, a boxed message.
 const ALLOCATED_AT_LEAST_BYTES: usize = 2048;
+
+/// Returns the ranges of a version that these bytes choose.
+pub fn spans(choice: &[u8; 6]) -> Vec<Span> {
+    let [count, cut, start, start_high, bytes, bytes_high] = *choice;
+    let start = u64::from(u16::from_le_bytes([start, start_high]));
+    let bytes = 1 + u64::from(u16::from_le_bytes([bytes, bytes_high]));
+    let cut = if cut % 2 == 0 { Cut::Grid } else { Cut::Content(12 + cut % 10) };
+    (0..u64::from(count % 4)).map(|number| Span { start: start + number * bytes, bytes, cut }).collect()
+}
 
 /// Runs a decoder over an input of `input_bytes` bytes.
 ///

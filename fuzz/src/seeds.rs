@@ -15,9 +15,9 @@ use crate::sftp::converse;
 use crate::{keys, with_keys};
 use sealane_cli::reread_any;
 use sealane_copy::proto::compression::Expander;
-use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
+use sealane_copy::proto::entry::{Announcement, Closing, Copied, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
-use sealane_copy::proto::message::Message;
+use sealane_copy::proto::message::{Message, Sign};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, split_records};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location, client_share};
 use sealane_simulator::Machine;
@@ -52,6 +52,13 @@ fn seeds_of_data_streams() {
     check("compression", &["window", "cut", "too-long"], |bytes| {
         let mut room = vec![0; DATA_BYTES_MAX];
         Expander::new().unwrap().expand(bytes, &mut room).is_ok()
+    });
+    check("signature", &["cut", "hole-without-end", "too-long"], |bytes| {
+        let (choice, bytes) = bytes.split_first_chunk().unwrap();
+        sealane_delta::unpack(&crate::spans(choice), bytes).is_ok()
+    });
+    check("copied", &[], |bytes| {
+        decode::<Copied>("copied range", bytes).is_ok() || decode::<Sign>("request", bytes).is_ok()
     });
     check("receiver", &[], |bytes| batches(&bytes[1..]).1.is_empty());
     check("acknowledgements", &["altered", "noise", "other-kind"], |bytes| {
