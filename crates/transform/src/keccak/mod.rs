@@ -5,6 +5,7 @@
 //! much as one in general registers. For one state alone the native tier is AWS-LC's (through `aws-lc-rs`).
 
 pub(crate) mod abreast;
+pub(crate) mod alone;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod reference;

@@ -3,7 +3,7 @@
 use aws_lc_rs::digest;
 use hex_literal::hex;
 
-use super::{ROTATIONS, ROUND_CONSTANTS, SHA3_256, SHA3_512, SHAKE128, SHAKE256, reference};
+use super::{ROTATIONS, ROUND_CONSTANTS, SHA3_256, SHA3_512, SHAKE128, SHAKE256, alone, reference};
 
 #[test]
 fn constants_are_those_of_the_standard() {
@@ -54,6 +54,21 @@ fn reference_agrees_with_aws_lc() {
         assert_eq!(own, digest::digest(&digest::SHA3_256, &message).as_ref());
         let own = reference::hash::<64>(SHA3_512, &[first, second]);
         assert_eq!(own, digest::digest(&digest::SHA3_512, &message).as_ref());
+    }
+}
+
+#[test]
+fn a_message_alone_in_any_parts_agrees_with_the_reference() {
+    for bytes in LENGTHS {
+        let message = message(5, bytes);
+        for sponge in [SHA3_256, SHA3_512, SHAKE128, SHAKE256] {
+            let expected = reference::hash::<600>(sponge, &[&message]);
+            for cut in [0, 1, bytes / 3, bytes] {
+                let (first, second) = message.split_at(cut.min(bytes));
+                let found = alone::hash::<600>(sponge, &[first, &[], second]);
+                assert_eq!(found, expected, "{sponge:?} over {bytes} bytes, cut at {cut}");
+            }
+        }
     }
 }
 
