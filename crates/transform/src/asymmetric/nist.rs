@@ -79,10 +79,10 @@ pub(crate) fn digest(name: &str, message: &[u8]) -> Vec<u8> {
     digest::digest(algorithm, message).as_ref().to_vec()
 }
 
-type Outcome = Result<Vec<u8>, Refusal>;
+pub(crate) type Outcome = Result<Vec<u8>, Refusal>;
 
 /// Returns the outcomes of all tiers, which are the same; the reference runs every `nth` operation.
-fn outcomes(operations: Vec<AsymmetricOperation>, nth: usize) -> Vec<Outcome> {
+pub(crate) fn outcomes(operations: Vec<AsymmetricOperation>, nth: usize) -> Vec<Outcome> {
     let mut jobs: Vec<(usize, AsymmetricJob)> =
         operations.into_iter().map(AsymmetricJob::new).enumerate().collect();
     // Neighbours in the file are apart.
