@@ -4,9 +4,9 @@ use core::fmt;
 
 use zeroize::Zeroizing;
 
-use super::{ASYMMETRIC_LANES, Answer, LaneCosts, Task};
+use super::{ASYMMETRIC_WINDOW, Answer, LaneCosts, Task};
 use crate::algorithm::Asymmetric;
-use crate::isa::{Avx512, Isa};
+use crate::isa::{Features, Isa};
 
 /// The reason for which an operation has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -56,17 +56,26 @@ macro_rules! operations {
                 match self { $( Self::$name(task) => task.reference(), )* }
             }
 
+            pub(crate) const fn has_generic(&self) -> bool {
+                match self { $( Self::$name(_) => <crate::$folder::Operation as Task>::HAS_GENERIC, )* }
+            }
+
+            pub(crate) fn generic(&self) -> Answer {
+                match self { $( Self::$name(task) => task.generic(), )* }
+            }
+
             pub(crate) fn native(&self) -> Answer {
                 match self { $( Self::$name(task) => task.native(), )* }
             }
 
-            /// Computes up to eight operations of the first one's class. An operation of another class has no answer.
+            /// Computes as many operations of the first one's class as a call takes, with the widest lanes of these
+            /// features. An operation of another class has no answer.
             #[cfg(target_arch = "x86_64")]
-            pub(crate) fn lanes(token: Avx512, operations: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+            pub(crate) fn lanes(features: Features, operations: &[&Self], answers: &mut [Answer]) {
                 match operations.first() {
                     $(
                         Some(Self::$name(_)) => {
-                            let tasks: arrayvec::ArrayVec<_, ASYMMETRIC_LANES> = operations
+                            let tasks: arrayvec::ArrayVec<_, ASYMMETRIC_WINDOW> = operations
                                 .iter()
                                 .filter_map(|operation| match operation {
                                     Self::$name(task) => Some(task),
@@ -74,7 +83,11 @@ macro_rules! operations {
                                     _ => None,
                                 })
                                 .collect();
-                            Task::lanes(token, &tasks, answers);
+                            match (features.avx512, features.avx2) {
+                                (Some(token), _) => Task::lanes(token, &tasks, answers),
+                                (None, Some(token)) => Task::narrow_lanes(token, &tasks, answers),
+                                (None, None) => {}
+                            }
                         }
                     )*
                     None => {}

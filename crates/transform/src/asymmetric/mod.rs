@@ -22,6 +22,9 @@ pub(crate) type Answer = Result<zeroize::Zeroizing<Vec<u8>>, Refusal>;
 /// Jobs side by side in a full batch: 64-bit lanes of a zmm register.
 pub const ASYMMETRIC_LANES: usize = 8;
 
+/// Jobs that are sorted into batches at a time, and so the most that a call of a kernel takes.
+pub(crate) const ASYMMETRIC_WINDOW: usize = 64;
+
 /// Returns the answer to a verification: no bytes, or the refusal.
 pub(crate) fn verified(is_valid: bool) -> Answer {
     if is_valid { Ok(zeroize::Zeroizing::default()) } else { Err(Refusal::NotVerified) }

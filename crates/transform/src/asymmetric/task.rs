@@ -1,8 +1,8 @@
 //! The functions that the folder of a public-key algorithm gives to the dispatcher.
 
-use super::{ASYMMETRIC_LANES, Answer};
+use super::{ASYMMETRIC_LANES, ASYMMETRIC_WINDOW, Answer};
 use crate::algorithm::Asymmetric;
-use crate::isa::{Avx512, Isa};
+use crate::isa::{Avx2, Avx512, Isa};
 
 /// The costs of an operation, as the `crossover` example measures them: nanoseconds on one machine, of which only the
 /// ratio applies to another one.
@@ -14,12 +14,19 @@ pub(crate) struct LaneCosts {
     pub(crate) pass_ns: u32,
     /// The operations of a pass: eight, or four if each takes two lanes.
     pub(crate) width: usize,
+    /// The most operations that a call takes: a pass, or more if the kernel gives lanes that are done to the next.
+    pub(crate) call: usize,
 }
 
 impl LaneCosts {
     /// Makes the costs of an operation that takes one lane.
     pub(crate) const fn new(single_ns: u32, pass_ns: u32) -> Self {
-        Self { single_ns, pass_ns, width: ASYMMETRIC_LANES }
+        Self { single_ns, pass_ns, width: ASYMMETRIC_LANES, call: ASYMMETRIC_LANES }
+    }
+
+    /// Makes the costs of operations that take lanes as they become free; `pass_ns` is the cost of one alone.
+    pub(crate) const fn queued(single_ns: u32, pass_ns: u32) -> Self {
+        Self { call: ASYMMETRIC_WINDOW, ..Self::new(single_ns, pass_ns) }
     }
 
     /// Returns the least number of operations for which a pass costs no more than as many single operations.
@@ -33,6 +40,9 @@ pub(crate) type Class = (Asymmetric, u8);
 
 /// An operation of a folder: it owns its keys and its input.
 pub(crate) trait Task {
+    /// Whether [`Task::generic`] is code of the folder's own.
+    const HAS_GENERIC: bool = false;
+
     /// Returns the class, by which operations are collected into batches.
     fn class(&self) -> Class;
 
@@ -42,10 +52,21 @@ pub(crate) trait Task {
     /// Computes it by code that follows the definition.
     fn reference(&self) -> Answer;
 
+    /// Computes it without instructions that not every machine has: by AWS-LC, unless the folder has code of its own.
+    fn generic(&self) -> Answer {
+        self.native()
+    }
+
     /// Computes it by AWS-LC.
     fn native(&self) -> Answer;
 
-    /// Computes up to [`ASYMMETRIC_LANES`] tasks of one class, and puts their answers in.
+    /// Computes tasks of one class, at most as many as [`LaneCosts::call`], and puts their answers in.
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]);
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]);
+
+    /// Computes the same with lanes of AVX2. A folder without costs there has none.
+    #[cfg(target_arch = "x86_64")]
+    fn narrow_lanes(_: Avx2, tasks: &[&Self], answers: &mut [Answer]) {
+        answers.iter_mut().zip(tasks).for_each(|(answer, task)| *answer = task.native());
+    }
 }

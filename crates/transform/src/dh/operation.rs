@@ -160,7 +160,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         let mut out: ArrayVec<Zeroizing<Vec<u8>>, ASYMMETRIC_LANES> =
             tasks.iter().map(|task| task.out()).collect();
         let mut jobs: ArrayVec<DhJob<'_>, ASYMMETRIC_LANES> =

@@ -3,19 +3,28 @@
 use arrayvec::ArrayVec;
 
 use super::{Kernels, Lanes};
-use crate::asymmetric::{ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Class, Refusal};
+use crate::asymmetric::{
+    ASYMMETRIC_LANES, ASYMMETRIC_WINDOW, Answer, AsymmetricJob, AsymmetricOperation, Class, Refusal,
+};
 use crate::isa::Tier;
 use crate::{rsa, wipe};
-
-/// Jobs that are sorted into batches at a time.
-const WINDOW: usize = 64;
 
 /// A job and its class: a class takes a look at the key, and sorting asks for it many times.
 type Classed<'a> = (Class, &'a mut AsymmetricJob);
 
+/// How many jobs of a class run in lanes.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// The least number of jobs for a pass, and the largest.
+    least: usize,
+    width: usize,
+    /// The largest number for a call.
+    call: usize,
+}
+
 /// Returns the number of jobs that fill passes of lanes, the last of them with at least `least`.
-const fn jobs_together(count: usize, (least, width): (usize, usize)) -> usize {
-    if count % width >= least { count } else { count - count % width }
+const fn jobs_together(count: usize, plan: Plan) -> usize {
+    if count % plan.width >= plan.least { count } else { count - count % plan.width }
 }
 
 impl Kernels {
@@ -28,8 +37,8 @@ impl Kernels {
         let mut refused = 0;
         loop {
             let classed = |job: &'a mut AsymmetricJob| (job.operation().class(), job);
-            let mut window: ArrayVec<Classed<'a>, WINDOW> =
-                pending.by_ref().take(WINDOW).map(classed).collect();
+            let mut window: ArrayVec<Classed<'a>, ASYMMETRIC_WINDOW> =
+                pending.by_ref().take(ASYMMETRIC_WINDOW).map(classed).collect();
             if window.is_empty() {
                 break;
             }
@@ -49,18 +58,27 @@ impl Kernels {
 
     /// Returns the least number of jobs of an operation's class that run in lanes; `None` if they never do.
     pub fn asymmetric_least(&self, operation: &AsymmetricOperation) -> Option<usize> {
-        self.lane_plan(operation).map(|(least, _)| least)
+        self.lane_plan(operation).map(|plan| plan.least)
     }
 
-    /// Returns the least number of jobs for a pass of lanes, and the largest.
-    fn lane_plan(&self, operation: &AsymmetricOperation) -> Option<(usize, usize)> {
-        let costs = operation.costs(self.isa());
+    /// Returns the tier by which an operation alone runs, if not in lanes.
+    pub fn asymmetric_single(&self, operation: &AsymmetricOperation) -> Tier {
+        match self.single() {
+            Tier::Generic if !operation.has_generic() => Tier::Native,
+            tier => tier,
+        }
+    }
+
+    /// Returns how many jobs of an operation's class run in lanes; `None` if none ever do.
+    fn lane_plan(&self, operation: &AsymmetricOperation) -> Option<Plan> {
+        let costs = operation.costs(self.isa())?;
+        let plan = Plan { least: costs.least(), width: costs.width, call: costs.call };
         match self.lanes_wanted() {
             Lanes::Never => None,
-            Lanes::Always => costs.map(|_| (1, ASYMMETRIC_LANES)),
-            Lanes::WhereTheyPay => {
-                costs.map(|costs| (costs.least(), costs.width)).filter(|(least, width)| least <= width)
+            Lanes::Always => {
+                Some(Plan { least: 1, width: ASYMMETRIC_LANES, call: costs.call.max(ASYMMETRIC_LANES) })
             }
+            Lanes::WhereTheyPay => Some(plan).filter(|plan| plan.least <= plan.width),
         }
     }
 
@@ -68,7 +86,7 @@ impl Kernels {
         jobs.sort_unstable_by_key(|(class, _)| *class);
         for class in jobs.chunk_by_mut(|(one, _), (other, _)| one == other) {
             let plan = self.lane_plan(class[0].1.operation());
-            for batch in class.chunks_mut(ASYMMETRIC_LANES) {
+            for batch in class.chunks_mut(plan.map_or(ASYMMETRIC_LANES, |plan| plan.call)) {
                 let (together, alone) =
                     batch.split_at_mut(plan.map_or(0, |plan| jobs_together(batch.len(), plan)));
                 if !together.is_empty() {
@@ -82,6 +100,7 @@ impl Kernels {
     fn one_operation(&self, job: &mut AsymmetricJob) {
         let answer = match self.single() {
             Tier::Reference => job.operation().reference(),
+            Tier::Generic => job.operation().generic(),
             _ => job.operation().native(),
         };
         job.finish(answer);
@@ -89,11 +108,12 @@ impl Kernels {
 
     fn side_by_side(&self, batch: &mut [Classed<'_>]) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(token) = self.features.avx512 {
-            let mut answers = [const { Err(Refusal::Fault) }; ASYMMETRIC_LANES];
-            let operations: ArrayVec<_, ASYMMETRIC_LANES> =
+        if self.features.avx2.is_some() {
+            let mut answers: ArrayVec<Answer, ASYMMETRIC_WINDOW> =
+                batch.iter().map(|_| Err(Refusal::Fault)).collect();
+            let operations: ArrayVec<_, ASYMMETRIC_WINDOW> =
                 batch.iter().map(|(_, job)| job.operation()).collect();
-            AsymmetricOperation::lanes(token, &operations, &mut answers);
+            AsymmetricOperation::lanes(self.features, &operations, &mut answers);
             drop(operations);
             return batch.iter_mut().zip(answers).for_each(|((_, job), answer)| job.finish(answer));
         }
@@ -103,11 +123,14 @@ impl Kernels {
 
 #[cfg(test)]
 mod tests {
-    use super::jobs_together;
+    use super::{Plan, jobs_together};
 
     #[test]
     fn a_pass_that_would_hardly_be_filled_is_left_out() {
-        let all = |plan| (1..=8).map(|count| jobs_together(count, plan)).collect::<Vec<_>>();
+        let all = |(least, width)| {
+            let plan = Plan { least, width, call: 8 };
+            (1..=8).map(|count| jobs_together(count, plan)).collect::<Vec<_>>()
+        };
         assert_eq!(all((2, 8)), [0, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(all((3, 4)), [0, 0, 3, 4, 4, 4, 7, 8]);
         assert_eq!(all((1, 8)), [1, 2, 3, 4, 5, 6, 7, 8]);

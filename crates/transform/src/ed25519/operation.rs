@@ -105,7 +105,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         let mut signatures = [[0; ED25519_SIGNATURE_BYTES]; ASYMMETRIC_LANES];
         let mut signings: ArrayVec<Signing<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
         let mut verifyings: ArrayVec<Verifying<'_>, ASYMMETRIC_LANES> = ArrayVec::new();

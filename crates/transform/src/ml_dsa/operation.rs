@@ -10,8 +10,8 @@ use super::{
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, LaneCosts, Refusal, Task, random, verified,
+    Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep, Class, LaneCosts,
+    Refusal, Task, random, verified,
 };
 use crate::descriptor::PeerNames;
 use crate::facts::Standing;
@@ -206,7 +206,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(_: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(_: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         answers.iter_mut().zip(tasks).for_each(|(answer, task)| *answer = task.native());
     }
 }

@@ -180,7 +180,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         let mut rooms: ArrayVec<Box<Room>, ASYMMETRIC_LANES> =
             tasks.iter().map(|_| Box::new(Room::new())).collect();
         let mut generates: ArrayVec<Generate<'_>, ASYMMETRIC_LANES> = ArrayVec::new();

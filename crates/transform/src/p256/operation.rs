@@ -180,7 +180,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         use super::ecdsa_lanes::{SignJob, VerifyJob, sign_lanes, verify_lanes};
         use super::lanes::{EcdhJob, ecdh_lanes, public_keys_lanes};
 

@@ -112,7 +112,7 @@ fn sample_block(bits: usize) -> Zeroizing<Vec<u8>> {
 
 /// Returns the costs of a private operation, whose halves modulo either prime take a lane each.
 const fn two_lanes(single_ns: u32, pass_ns: u32) -> LaneCosts {
-    LaneCosts { single_ns, pass_ns, width: ASYMMETRIC_LANES / 2 }
+    LaneCosts { width: ASYMMETRIC_LANES / 2, ..LaneCosts::new(single_ns, pass_ns) }
 }
 
 fn answer(outcome: RsaOutcome, out: Zeroizing<Vec<u8>>) -> Answer {
@@ -184,7 +184,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         let mut out: ArrayVec<Zeroizing<Vec<u8>>, ASYMMETRIC_LANES> =
             tasks.iter().map(|task| task.out()).collect();
         let mut privates: ArrayVec<PrivateJob<'_>, ASYMMETRIC_LANES> = ArrayVec::new();

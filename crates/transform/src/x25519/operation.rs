@@ -93,7 +93,7 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer; ASYMMETRIC_LANES]) {
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         let mut out = Zeroizing::new([[0; X25519_BYTES]; ASYMMETRIC_LANES]);
         let mut are_accepted = [true; ASYMMETRIC_LANES];
         let mut agreements: ArrayVec<Agreement<'_>, ASYMMETRIC_LANES> = ArrayVec::new();

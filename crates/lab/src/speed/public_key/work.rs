@@ -50,13 +50,12 @@ impl Ours {
     /// Returns the kernels, with the tier by which they run the load.
     pub(super) fn new(kernels: Kernels, load: Load) -> Self {
         let sample = Samples::take(load.algorithm, load.step, 1);
-        let least = kernels.asymmetric_least(sample.jobs[0].operation());
+        let operation = sample.jobs[0].operation();
+        let least = kernels.asymmetric_least(operation);
         let tier = if least.is_some_and(|least| load.batch >= least) {
             Tier::Batch
-        } else if kernels.tier() == Some(Tier::Reference) {
-            Tier::Reference
         } else {
-            Tier::Native
+            kernels.asymmetric_single(operation)
         };
         Self { kernels, tier }
     }
