@@ -218,8 +218,25 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "crates/transform/src/keccak/lanes.rs",
             "enters kernels with target features behind a detection token",
         ),
-        ("crates/transform/src/keccak/alone.rs", "a kernel that reads through a pointer, made here from a slice"),
+        (
+            "crates/transform/src/keccak/alone.rs",
+            "a kernel that reads through a pointer, made here from a slice",
+        ),
+        (
+            "crates/transform/src/ml_dsa/arithmetic.rs",
+            "loads and stores of vectors through pointers into polynomials",
+        ),
+        ("crates/transform/src/ml_dsa/avx2.rs", "intrinsics of AVX2, behind their detection"),
+        ("crates/transform/src/ml_dsa/avx512.rs", "intrinsics of AVX-512, behind their detection"),
+        (
+            "crates/transform/src/ml_dsa/ints.rs",
+            "the contract of vectors that load from and store to pointers",
+        ),
         ("crates/transform/src/ml_dsa/library.rs", "AWS-LC's ML-DSA, called through C"),
+        (
+            "crates/transform/src/ml_dsa/machine.rs",
+            "enters kernels with target features behind a detection token",
+        ),
         ("crates/transform/src/ml_kem/coding.rs", "intrinsics of AVX-512, behind their detection"),
         (
             "crates/transform/src/ml_kem/lanes.rs",

@@ -87,15 +87,22 @@ impl Drop for Absorbing {
 
 impl Squeezing {
     /// Writes the next bytes of the output.
-    pub(crate) fn squeeze(&mut self, output: &mut [u8]) {
+    pub(crate) fn squeeze(&mut self, mut output: &mut [u8]) {
         let rate = self.absorbed.sponge.rate_bytes;
-        for byte in output {
+        while !output.is_empty() {
             if self.given == rate {
                 self.absorbed.blocks(&[0; BLOCK_BYTES][..rate]);
                 self.given = 0;
             }
-            *byte = self.absorbed.states.0[self.given / 8][0].to_le_bytes()[self.given % 8];
-            self.given += 1;
+            let count = output.len().min(rate - self.given);
+            let (part, rest) = output.split_at_mut(count);
+            let words = self.absorbed.states.0.as_flattened();
+            for (n, byte) in part.iter_mut().enumerate() {
+                let at = self.given + n;
+                *byte = (words[at / 8] >> (at % 8 * 8)) as u8;
+            }
+            self.given += count;
+            output = rest;
         }
     }
 }

@@ -1,4 +1,5 @@
-//! NIST's vectors of ML-DSA, by every tier, the parameter sets side by side. The head of the file says which they are.
+//! NIST's vectors of ML-DSA, by every tier, the parameter sets side by side. The head of the file says which they
+//! are.
 
 use std::sync::Arc;
 

@@ -1,12 +1,15 @@
 //! Keys of ML-DSA: checked when they are made, wiped when they are dropped.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
+use super::machine::Machine;
 use super::parameters::{MU_BYTES, SEED_BYTES, TR_BYTES};
-use super::{Generate, MlDsaMessage, MlDsaSet, library, reference};
+use super::prepared::{Prepared, PreparedPrivate, PreparedPublic, not_prepared};
+use super::{Generate, MlDsaMessage, MlDsaSet, Signing, library, reference};
 use crate::keccak::{SHAKE256, alone};
 
 /// Bytes that are no key of ML-DSA.
@@ -45,6 +48,8 @@ pub struct MlDsaPublicKey {
     bytes: Box<[u8]>,
     /// The hash of the key.
     tr: [u8; TR_BYTES],
+    prepared: Prepared<PreparedPublic>,
+    is_used: AtomicBool,
 }
 
 impl fmt::Debug for MlDsaPublicKey {
@@ -60,7 +65,11 @@ impl MlDsaPublicKey {
     /// The length is not the set's.
     pub fn new(set: MlDsaSet, bytes: &[u8]) -> Result<Self, MlDsaKeyError> {
         check_length(set, bytes.len(), set.public_bytes())?;
-        Ok(Self { set, bytes: bytes.into(), tr: alone::hash(SHAKE256, &[bytes]) })
+        Ok(Self::with_hash(set, bytes.into(), alone::hash(SHAKE256, &[bytes])))
+    }
+
+    const fn with_hash(set: MlDsaSet, bytes: Box<[u8]>, tr: [u8; TR_BYTES]) -> Self {
+        Self { set, bytes, tr, prepared: not_prepared(), is_used: AtomicBool::new(false) }
     }
 
     /// Returns the parameter set.
@@ -77,6 +86,17 @@ impl MlDsaPublicKey {
     pub fn representative(&self, message: &MlDsaMessage) -> [u8; MU_BYTES] {
         message.representative(&self.tr)
     }
+
+    /// Returns whether this is the first call.
+    pub(crate) fn is_first_use(&self) -> bool {
+        !self.is_used.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns what a machine has prepared, at the first call.
+    pub(crate) fn prepared<M: Machine>(&self, machine: M) -> &PreparedPublic {
+        self.prepared[M::ORDER]
+            .get_or_init(|| PreparedPublic::new(machine, self.set.parameters(), &self.bytes))
+    }
 }
 
 /// A private key with its public key; wiped when dropped.
@@ -84,6 +104,7 @@ pub struct MlDsaPrivateKey {
     seed: Option<Zeroizing<[u8; SEED_BYTES]>>,
     expanded: Zeroizing<Vec<u8>>,
     public: MlDsaPublicKey,
+    prepared: Prepared<PreparedPrivate>,
 }
 
 impl fmt::Debug for MlDsaPrivateKey {
@@ -101,9 +122,8 @@ impl MlDsaPrivateKey {
         if !library::generate_native(&mut job) {
             reference::key_gen_internal(&mut job);
         }
-        let tr = hash_in(&expanded);
-        let public = MlDsaPublicKey { set, bytes: bytes.into(), tr };
-        Self { seed: Some(Zeroizing::new(*seed)), expanded, public }
+        let public = MlDsaPublicKey::with_hash(set, bytes.into(), hash_in(&expanded));
+        Self { seed: Some(Zeroizing::new(*seed)), expanded, public, prepared: not_prepared() }
     }
 
     /// Checks and copies an expanded key, whose seed is not known.
@@ -113,8 +133,9 @@ impl MlDsaPrivateKey {
     pub fn from_expanded(set: MlDsaSet, expanded: &[u8]) -> Result<Self, MlDsaKeyError> {
         check_length(set, expanded.len(), set.private_bytes())?;
         let bytes = library::public_of(set, expanded).ok_or(MlDsaKeyError::Inconsistent)?;
-        let public = MlDsaPublicKey { set, bytes: bytes.into(), tr: hash_in(expanded) };
-        Ok(Self { seed: None, expanded: Zeroizing::new(expanded.to_vec()), public })
+        let public = MlDsaPublicKey::with_hash(set, bytes.into(), hash_in(expanded));
+        let expanded = Zeroizing::new(expanded.to_vec());
+        Ok(Self { seed: None, expanded, public, prepared: not_prepared() })
     }
 
     /// Expands a seed that is stored with its expanded key.
@@ -145,6 +166,20 @@ impl MlDsaPrivateKey {
     /// Returns the public key.
     pub const fn public(&self) -> &MlDsaPublicKey {
         &self.public
+    }
+
+    /// Returns how many attempts a signature takes, which its time shows: for tests of what else it shows. The
+    /// reference counts.
+    pub fn attempts(&self, message: &MlDsaMessage, random: &[u8; SEED_BYTES]) -> Option<usize> {
+        let mut signature = vec![0; self.set().signature_bytes()];
+        let mu = self.public.representative(message);
+        reference::sign_internal(&mut Signing { key: self, mu, rnd: random, signature: &mut signature })
+    }
+
+    /// Returns what a machine has prepared, at the first call.
+    pub(crate) fn prepared<M: Machine>(&self, machine: M) -> &PreparedPrivate {
+        self.prepared[M::ORDER]
+            .get_or_init(|| PreparedPrivate::new(machine, self.set().parameters(), &self.expanded))
     }
 }
 

@@ -1,6 +1,11 @@
 //! ML-DSA-44, ML-DSA-65 and ML-DSA-87, FIPS 204: key generation, signatures and their verification.
 //!
-//! `reference` follows the standard's algorithms line by line; `library` is AWS-LC, one operation at a time.
+//! `reference` follows the standard's algorithms line by line; `library` is AWS-LC, one operation at a time, which
+//! samples the matrix of a key and transforms its vectors again for each operation. `prepared` keeps both with the
+//! key, and `signing`, `verifying` and `generating` compute with them, one operation or many, over a `machine`:
+//! general registers, AVX2 or AVX-512. Of these each has the polynomials of `arithmetic` in lanes of 32-bit
+//! coefficients (`ints`), one polynomial after the other, and one, four or eight streams of Keccak, which belong to
+//! whichever operations need them.
 //!
 //! **Guarantees.** All tiers give the same bytes on every input. What is signed is always the message's representative
 //! mu ([`MlDsaMessage`]), made of the public key, a context and the message, or given by the caller; the pre-hashed
@@ -8,8 +13,9 @@
 //! hedge it, which is the standard's default, and zeros make it deterministic.
 //!
 //! **Keys.** A private key comes as a seed, expanded, or as both; an expanded key is accepted only if its parts agree,
-//! and a pair of both only if the one gives the other. A public key is any bytes of its length. Private keys are wiped
-//! when they are dropped.
+//! and a pair of both only if the one gives the other. A public key is any bytes of its length. A key that was used
+//! by lanes holds what was prepared of it: 28 to 79 KiB of a private key, 20 to 64 KiB of a public one. Private keys
+//! are wiped when they are dropped.
 //!
 //! **Secrets.** No branch and no address depends on a secret, except for what the standard's rejections show: how many
 //! attempts a signature takes, and the challenges of rejected ones.
@@ -21,10 +27,24 @@ mod message;
 mod operation;
 mod parameters;
 
+pub(crate) mod arithmetic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+mod challenges;
+mod coding;
+pub(crate) mod generating;
+pub(crate) mod ints;
+mod kernels;
 pub(crate) mod library;
+pub(crate) mod machine;
+pub(crate) mod prepared;
 pub(crate) mod reference;
+pub(crate) mod signing;
 #[cfg(test)]
 mod tests;
+pub(crate) mod verifying;
 
 pub use key::{MlDsaKeyError, MlDsaPrivateKey, MlDsaPublicKey};
 pub use message::{ContextTooLong, MlDsaMessage};

@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
+use super::machine::{Machine, Portable};
 use super::{
     Generate, ML_DSA_RANDOM_BYTES, ML_DSA_SEED_BYTES, MlDsaMessage, MlDsaPrivateKey, MlDsaPublicKey,
-    MlDsaSet, Signing, Verifying, library, reference,
+    MlDsaSet, Signing, Verifying, generating, library, reference, signing, verifying,
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep, Class, LaneCosts,
     Refusal, Task, random, verified,
 };
-use crate::descriptor::PeerNames;
+use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;
-#[cfg(target_arch = "x86_64")]
-use crate::isa::Avx512;
 use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::{Avx2, Avx512};
 
 /// An operation of ML-DSA.
 pub enum Operation {
@@ -49,6 +50,14 @@ pub enum Operation {
     },
 }
 
+/// The transforms: a product of coefficients, with its reduction, is four of instructions. With AVX2 two of eight
+/// layers are loops.
+const PROMISES: [Promise; 3] = [
+    Promise::new("6keccak5lanes", "vprolq", 64),
+    Promise::new("6ml_dsa6avx5129transform", "vpmuldq", 64).times(4 * 64),
+    Promise::new("6ml_dsa4avx29transform", "vpmuldq", 32).times(4 * 24),
+];
+
 /// Returns the descriptor of a set.
 const fn descriptor(
     set: MlDsaSet,
@@ -66,7 +75,7 @@ const fn descriptor(
             source: "FIPS 204",
         },
         peers: PeerNames { openssl: Some(set.name()), aws_lc: Some(set.name()), ..PeerNames::NONE },
-        promises: &[],
+        promises: &PROMISES,
         steps,
     }
 }
@@ -94,8 +103,7 @@ pub(crate) static ML_DSA_87: AsymmetricDescriptor =
 /// Makes the hedged signing of a random message of 64 bytes, as in `openssl speed`.
 fn sample_signature(set: MlDsaSet) -> AsymmetricOperation {
     let key = Arc::new(MlDsaPrivateKey::from_seed(set, &Zeroizing::new(random())));
-    let message = MlDsaMessage::new(&random::<64>());
-    Operation::Sign { key, message, random: Zeroizing::new(random()) }.into()
+    Operation::sign(key, MlDsaMessage::new(&random::<64>())).into()
 }
 
 fn sample_verification(set: MlDsaSet) -> AsymmetricOperation {
@@ -109,6 +117,39 @@ fn sample_verification(set: MlDsaSet) -> AsymmetricOperation {
     Operation::Verify { key: Arc::new(key), message, signature }.into()
 }
 
+/// Computes tasks of one class by a machine.
+fn together<M: Machine>(machine: M, tasks: &[&Operation], answers: &mut [Answer]) {
+    let mut rooms: Vec<Room> = tasks.iter().map(|task| task.room()).collect();
+    let mut generates = Vec::new();
+    let mut signings = Vec::new();
+    let mut verifyings = Vec::new();
+    for (task, Room { public, private }) in tasks.iter().zip(&mut rooms) {
+        match task {
+            Operation::Generate { set, seed } => {
+                generates.push(Generate { set: *set, seed, public, private });
+            }
+            Operation::Sign { key, message, random } => {
+                let mu = key.public().representative(message);
+                signings.push(Signing { key, mu, rnd: random, signature: public });
+            }
+            Operation::Verify { key, message, signature } => {
+                verifyings.push(Verifying { key, mu: key.representative(message), signature });
+            }
+        }
+    }
+    if !verifyings.is_empty() {
+        let valid = verifying::verify(machine, &verifyings);
+        return answers.iter_mut().zip(valid).for_each(|(answer, valid)| *answer = verified(valid));
+    }
+    let mut made = vec![true; generates.len()];
+    generating::generate(machine, &mut generates);
+    made.extend(signing::sign(machine, &mut signings));
+    drop((generates, signings));
+    for ((answer, room), is_made) in answers.iter_mut().zip(rooms).zip(made) {
+        *answer = room.answer(is_made);
+    }
+}
+
 /// Room for the answer to an operation.
 struct Room {
     /// The public key of a pair, or the signature.
@@ -118,6 +159,17 @@ struct Room {
 }
 
 impl Operation {
+    /// Returns the signing of a message, hedged by new random bytes.
+    pub fn sign(key: Arc<MlDsaPrivateKey>, message: MlDsaMessage) -> Self {
+        Self::Sign { key, message, random: Zeroizing::new(random()) }
+    }
+
+    /// Returns the signing of a message that has one signature only. Faults of the machine, or what it shows while it
+    /// signs the same again, endanger the key more than with random bytes.
+    pub fn sign_deterministic(key: Arc<MlDsaPrivateKey>, message: MlDsaMessage) -> Self {
+        Self::Sign { key, message, random: Zeroizing::new([0; ML_DSA_RANDOM_BYTES]) }
+    }
+
     fn set(&self) -> MlDsaSet {
         match self {
             Self::Generate { set, .. } => *set,
@@ -172,6 +224,8 @@ impl Room {
 }
 
 impl Task for Operation {
+    const HAS_GENERIC: bool = true;
+
     fn class(&self) -> Class {
         let algorithm = match self.set() {
             MlDsaSet::MlDsa44 => Asymmetric::MlDsa44,
@@ -186,8 +240,19 @@ impl Task for Operation {
         (algorithm, step)
     }
 
-    fn costs(&self, _: Isa) -> Option<LaneCosts> {
-        None
+    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+        // By AWS-LC, and by a machine with a key that was prepared.
+        let costs = |single_ns, own_ns| Some(LaneCosts::queued(single_ns, own_ns));
+        match (isa, self) {
+            (Isa::Portable, _) => None,
+            (Isa::Avx512, Self::Generate { .. }) => costs(40_000, 31_000),
+            // The matrix is nearly all of it, and AWS-LC samples as fast.
+            (Isa::Avx2, Self::Generate { .. }) => None,
+            (Isa::Avx512, Self::Sign { .. }) => costs(120_000, 57_000),
+            (Isa::Avx2, Self::Sign { .. }) => costs(120_000, 75_000),
+            (Isa::Avx512, Self::Verify { .. }) => costs(30_500, 7_600),
+            (Isa::Avx2, Self::Verify { .. }) => costs(30_500, 9_000),
+        }
     }
 
     fn reference(&self) -> Answer {
@@ -201,12 +266,37 @@ impl Task for Operation {
         )
     }
 
+    fn generic(&self) -> Answer {
+        let mut answer = [Err(Refusal::Fault)];
+        together(Portable, &[self], &mut answer);
+        let [answer] = answer;
+        answer
+    }
+
     fn native(&self) -> Answer {
         self.run(library::generate_native, library::sign_native, library::verify_native)
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(_: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        answers.iter_mut().zip(tasks).for_each(|(answer, task)| *answer = task.native());
+    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+        together(token, tasks, answers);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn narrow_lanes(token: Avx2, tasks: &[&Self], answers: &mut [Answer]) {
+        // A public key that is used only once is not worth its preparation by four streams.
+        let is_new = |task: &Self| matches!(task, Self::Verify { key, .. } if key.is_first_use());
+        let (mut places, mut known) = (Vec::with_capacity(tasks.len()), Vec::with_capacity(tasks.len()));
+        for (answer, task) in answers.iter_mut().zip(tasks) {
+            if is_new(task) {
+                *answer = task.native();
+            } else {
+                places.push(answer);
+                known.push(*task);
+            }
+        }
+        let mut found: Vec<Answer> = known.iter().map(|_| Err(Refusal::Fault)).collect();
+        together(token, &known, &mut found);
+        places.into_iter().zip(found).for_each(|(place, answer)| *place = answer);
     }
 }

@@ -21,7 +21,15 @@ pub(crate) const T0_BYTES: usize = 416;
 /// Bytes of the longest commitment hash.
 pub(crate) const CHALLENGE_BYTES_MAX: usize = 64;
 
-/// Attempts after which signing gives up, as appendix C allows: the probability is below 2^-320 for keys as the standard makes them.
+/// The largest parameter k.
+pub(crate) const K_MAX: usize = 8;
+/// The largest parameter l.
+pub(crate) const L_MAX: usize = 7;
+/// Bytes of the longest packed polynomial of z.
+pub(crate) const Z_BYTES_MAX: usize = 640;
+
+/// Attempts after which signing gives up, as appendix C allows: the probability is below 2^-320 for keys as the
+/// standard makes them.
 pub(crate) const ATTEMPTS_MAX: usize = 1024;
 
 /// A parameter set of ML-DSA.

@@ -2,9 +2,10 @@
 //!
 //! No branch and no address depends on a secret, except where the standard rejects candidates: [`rej_bounded_poly`]
 //! shows which candidates of a secret polynomial it drops, which are independent of those that it keeps, and
-//! [`sign_internal`] shows how many attempts it makes, and the challenges of those that it rejects. The norm checks do
-//! not show which coefficient is too large. Divisions are multiplications, because a processor's division takes time
-//! that depends on its operands.
+//! [`sign_internal`] shows how many attempts it makes, and the challenges of those that it rejects. The norm checks
+//! do not show which coefficient is too large. Divisions are multiplications, because a processor's division takes
+//! time that depends on its operands. What may decide by bytes that come of a secret is not inlined, so that a test
+//! can name it.
 
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -207,6 +208,7 @@ fn bit_unpack(bytes: &[u8], b: u32, bits: u32) -> Poly {
 }
 
 /// HintBitPack, algorithm 20.
+#[inline(never)]
 fn hint_bit_pack(p: &Parameters, h: &[[bool; N]], y: &mut [u8]) {
     let mut index = 0;
     for (i, h) in h.iter().enumerate() {
@@ -238,6 +240,7 @@ pub(crate) fn hint_bit_unpack(p: &Parameters, y: &[u8]) -> Option<Vec<[bool; N]>
 }
 
 /// SampleInBall, algorithm 29.
+#[inline(never)]
 pub(crate) fn sample_in_ball(p: &Parameters, rho: &[u8]) -> Poly {
     let mut stream = Squeezing::new(SHAKE256, &[rho]);
     let mut signs = [0; 8];
@@ -257,6 +260,7 @@ pub(crate) fn sample_in_ball(p: &Parameters, rho: &[u8]) -> Poly {
 }
 
 /// RejNTTPoly, algorithm 30, with CoeffFromThreeBytes, algorithm 14. The seed is public.
+#[inline(never)]
 fn rej_ntt_poly(rho: &[u8]) -> Poly {
     let mut stream = Squeezing::new(SHAKE128, &[rho]);
     let mut a = [0; N];
@@ -274,6 +278,7 @@ fn rej_ntt_poly(rho: &[u8]) -> Poly {
 }
 
 /// RejBoundedPoly, algorithm 31, with CoeffFromHalfByte, algorithm 15.
+#[inline(never)]
 fn rej_bounded_poly(p: &Parameters, rho: &[u8]) -> Poly {
     let mut stream = Squeezing::new(SHAKE256, &[rho]);
     let mut a = [0; N];
@@ -443,8 +448,8 @@ pub(crate) fn key_gen_internal(job: &mut Generate<'_>) {
     }
 }
 
-/// ML-DSA.Sign_internal, algorithm 7, from the message's representative mu on; returns the number of attempts, or none
-/// if there were [`ATTEMPTS_MAX`].
+/// ML-DSA.Sign_internal, algorithm 7, from the message's representative mu on; returns the number of attempts, or
+/// none if there were [`ATTEMPTS_MAX`].
 pub(crate) fn sign_internal(job: &mut Signing<'_>) -> Option<usize> {
     let p = job.key.set().parameters();
     let key = sk_decode(p, job.key.expanded());

