@@ -2,8 +2,9 @@
 //! their secrets marked as undefined (the method of Langley's ctgrind).
 //!
 //! Valgrind does not know AVX-512 and need not run libraries: tier and instruction set are forced, so that what is
-//! tested is the reference tier compiled for every machine of the target. Timing on a processor, of all tiers, is what
-//! the example `dudect` tests.
+//! tested is the reference tier compiled for every machine of the target, and of ML-DSA also the operations with
+//! prepared keys, whose source is that of its lanes. Timing on a processor, of all tiers, is what the example `dudect`
+//! tests; of ML-DSA's signatures it shows their challenges and hints, which are public, so they are not there.
 #![cfg(target_os = "linux")]
 
 #[path = "common/memcheck.rs"]
@@ -18,12 +19,13 @@ use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use sealane_transform::dh::{DhExponent, DhGroup, DhPrivateKey};
 use sealane_transform::ed25519::Ed25519Key;
+use sealane_transform::ml_dsa::{MlDsaMessage, MlDsaPrivateKey, MlDsaSet};
 use sealane_transform::ml_kem::{MlKem768DecapsulationKey, MlKem768EncapsulationKey};
 use sealane_transform::p256::P256PrivateKey;
 use sealane_transform::rsa::RsaPrivateKey;
 use sealane_transform::x25519::X25519Key;
 use sealane_transform::{AsymmetricJob, AsymmetricOperation, Isa, Kernels, Tier};
-use sealane_transform::{dh, ed25519, ml_kem, p256, rsa, x25519};
+use sealane_transform::{dh, ed25519, ml_dsa, ml_kem, p256, rsa, x25519};
 use zeroize::Zeroizing;
 
 /// The exit status of valgrind if it has reported errors.
@@ -48,16 +50,26 @@ struct Case {
     accepting: usize,
     /// Makes the operation, with secrets that are undefined.
     make: fn() -> AsymmetricOperation,
+    tier: Tier,
 }
 
 const fn case(name: &'static str, accepting: usize, make: fn() -> AsymmetricOperation) -> Case {
-    Case { name, accepting, make }
+    Case { name, accepting, make, tier: Tier::Reference }
+}
+
+/// An operation with prepared keys: the kernels of the lanes, compiled for every machine.
+const fn prepared(name: &'static str, accepting: usize, make: fn() -> AsymmetricOperation) -> Case {
+    Case { name, accepting, make, tier: Tier::Generic }
 }
 
 /// Whether the private key is a number in its range.
 const KEY: usize = 1;
 /// The same, whether the first nonce is a number below the order, and whether r and s are not zero.
 const SIGNING: usize = KEY + 2;
+
+/// Whether z and the low bits of the only attempt are accepted, whether c t0 is, and whether there are not too many
+/// hints.
+const ML_DSA_SIGNING: usize = 3;
 
 const CASES: &[Case] = &[
     case("ml-kem-768 generate", 0, || ml_kem::Operation::Generate { seed: Zeroizing::new(secret(1)) }.into()),
@@ -73,6 +85,15 @@ const CASES: &[Case] = &[
         decapsulate(&key, answer[..ml_kem::ML_KEM_768_CIPHERTEXT_BYTES].try_into().expect("its length"))
     }),
     case("ml-kem-768 decapsulate, rejected", 0, || decapsulate(&ml_kem_keys().0, bytes(4))),
+    case("ml-dsa-44 generate", 0, || ml_dsa_generate(MlDsaSet::MlDsa44)),
+    case("ml-dsa-65 generate", 0, || ml_dsa_generate(MlDsaSet::MlDsa65)),
+    case("ml-dsa-44 sign", ML_DSA_SIGNING, || ml_dsa_sign(MlDsaSet::MlDsa44)),
+    case("ml-dsa-65 sign", ML_DSA_SIGNING, || ml_dsa_sign(MlDsaSet::MlDsa65)),
+    prepared("ml-dsa-44 generate, prepared", 0, || ml_dsa_generate(MlDsaSet::MlDsa44)),
+    prepared("ml-dsa-65 generate, prepared", 0, || ml_dsa_generate(MlDsaSet::MlDsa65)),
+    // The low bits and z are two checks.
+    prepared("ml-dsa-44 sign, prepared", ML_DSA_SIGNING + 1, || ml_dsa_sign(MlDsaSet::MlDsa44)),
+    prepared("ml-dsa-65 sign, prepared", ML_DSA_SIGNING + 1, || ml_dsa_sign(MlDsaSet::MlDsa65)),
     // Whether the shared secret is not zero.
     case("x25519 agree", 1, || x25519::Operation::Agree { key: x25519_key(), peer: bytes(9) }.into()),
     case("x25519 public", 0, || x25519::Operation::Public { key: x25519_key() }.into()),
@@ -159,6 +180,24 @@ fn ml_kem_keys() -> (MlKem768DecapsulationKey, MlKem768EncapsulationKey) {
     (key, public)
 }
 
+/// Returns the generation of a key pair.
+fn ml_dsa_generate(set: MlDsaSet) -> AsymmetricOperation {
+    ml_dsa::Operation::Generate { set, seed: Zeroizing::new(secret(21)) }.into()
+}
+
+/// Returns a signature that takes one attempt, with a secret random value and a key whose secret parts are undefined:
+/// K, s1, s2 and t0.
+fn ml_dsa_sign(set: MlDsaSet) -> AsymmetricOperation {
+    let key = MlDsaPrivateKey::from_seed(set, &bytes(22));
+    let message = MlDsaMessage::new(&bytes::<100>(23));
+    let random = (0..=u8::MAX).map(bytes).find(|random| key.attempts(&message, random) == Some(1));
+    let mut random = Zeroizing::new(random.expect("one of many takes one attempt"));
+    memcheck::hide(&mut *random);
+    memcheck::hide_shared(&key.expanded()[32..64]);
+    memcheck::hide_shared(&key.expanded()[128..]);
+    ml_dsa::Operation::Sign { key: Arc::new(key), message, random }.into()
+}
+
 /// Returns the decapsulation with a key whose secret parts are undefined: its vector, and the seed of rejection.
 fn decapsulate(
     key: &MlKem768DecapsulationKey,
@@ -175,8 +214,12 @@ fn decapsulate(
 
 /// Runs an operation by the reference tier, and returns its answer, which is not secret any more.
 fn run(operation: AsymmetricOperation) -> Vec<u8> {
-    let kernels =
-        Kernels::select(Some(Tier::Reference), Some(Isa::Portable)).expect("every machine has them");
+    run_by(Tier::Reference, operation)
+}
+
+/// Runs an operation by a tier.
+fn run_by(tier: Tier, operation: AsymmetricOperation) -> Vec<u8> {
+    let kernels = Kernels::select(Some(tier), Some(Isa::Portable)).expect("every machine has them");
     let mut job = AsymmetricJob::new(operation);
     kernels.asymmetric([&mut job]);
     let answer = job.into_answer().expect("an operation without an error");
@@ -250,7 +293,7 @@ fn every_operation() {
     let mut leaks = 0;
     for case in CASES {
         let before = memcheck::errors();
-        run((case.make)());
+        run_by(case.tier, (case.make)());
         let found = memcheck::errors() - before;
         println!("{}: {found} decisions by secrets, of which {} may be", case.name, case.accepting);
         leaks += usize::from(found > case.accepting);

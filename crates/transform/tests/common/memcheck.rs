@@ -59,6 +59,11 @@ pub(crate) fn hide(bytes: &mut [u8]) {
     request(MAKE_MEM_UNDEFINED, bytes.as_mut_ptr() as usize, bytes.len());
 }
 
+/// Makes a secret of bytes on the heap that another value owns: their values stay.
+pub(crate) fn hide_shared(bytes: &[u8]) {
+    request(MAKE_MEM_UNDEFINED, bytes.as_ptr() as usize, bytes.len());
+}
+
 /// Publishes bytes: they count as defined.
 pub(crate) fn reveal(bytes: &[u8]) {
     request(MAKE_MEM_DEFINED, bytes.as_ptr() as usize, bytes.len());
