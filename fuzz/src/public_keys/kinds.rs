@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use sealane_transform::dh::{self, DhExponent, DhGroup, DhPrivateKey};
 use sealane_transform::ed25519::{self, Ed25519Key, Ed25519PublicKey};
+use sealane_transform::ml_dsa::{self, MlDsaMessage, MlDsaPrivateKey, MlDsaPublicKey, MlDsaSet};
 use sealane_transform::ml_kem::{self, MlKem768DecapsulationKey, MlKem768EncapsulationKey};
 use sealane_transform::p256::{self, P256PrivateKey, P256PublicKey, signature_of_der, signature_to_der};
 use sealane_transform::rsa::{self, RsaPrivateKey, RsaPublicKey};
@@ -278,4 +279,83 @@ pub const ML_KEM: Algorithm = Algorithm {
         },
     ],
     is_dear: false,
+};
+
+fn ml_dsa_key(source: &mut Source<'_>) -> MlDsaPrivateKey {
+    let set = source.choice(&MlDsaSet::ALL);
+    MlDsaPrivateKey::from_seed(set, &source.secret())
+}
+
+/// Returns a message of up to 255 bytes, whose context is the first of them, or a representative.
+fn ml_dsa_message(source: &mut Source<'_>) -> Option<MlDsaMessage> {
+    let (kind, bytes, context_bytes) = (source.byte(), source.byte(), source.byte());
+    if kind % 4 == 0 {
+        return Some(MlDsaMessage::of_representative(&source.array()));
+    }
+    let message = source.vector(bytes.into());
+    let (context, message) = message.split_at(message.len().min(context_bytes.into()));
+    MlDsaMessage::with_context(context, message).ok()
+}
+
+/// ML-DSA of all three sets.
+pub const ML_DSA: Algorithm = Algorithm {
+    target: "public_keys_ml_dsa",
+    kinds: &[
+        |source| {
+            let set = source.choice(&MlDsaSet::ALL);
+            Some(ml_dsa::Operation::Generate { set, seed: source.secret() }.into())
+        },
+        |source| {
+            let key = Arc::new(ml_dsa_key(source));
+            let message = ml_dsa_message(source)?;
+            Some(ml_dsa::Operation::Sign { key, message, random: source.secret() }.into())
+        },
+        |source| {
+            let set = source.choice(&MlDsaSet::ALL);
+            let key = Arc::new(MlDsaPublicKey::new(set, &source.vector(set.public_bytes())).ok()?);
+            let message = ml_dsa_message(source)?;
+            let more = usize::from(source.byte() == 0);
+            let mut signature = source.vector(set.signature_bytes() + more);
+            if source.byte().is_multiple_of(2) {
+                // No hints at all are well-formed.
+                let hints = signature.len().saturating_sub(84);
+                signature[hints..].fill(0);
+            }
+            Some(ml_dsa::Operation::Verify { key, message, signature }.into())
+        },
+        |source| {
+            let signer = Arc::new(ml_dsa_key(source));
+            let message = ml_dsa_message(source)?;
+            let (set, mut public) = (signer.set(), signer.public().as_bytes().to_vec());
+            let sign =
+                ml_dsa::Operation::Sign { key: signer, message: message.clone(), random: source.secret() };
+            let mut signature = made(sign)?;
+            match source.byte() % 4 {
+                0 => source.alter(&mut signature),
+                1 => source.alter(&mut public),
+                2 => signature.truncate(signature.len() - usize::from(source.byte() % 2)),
+                _ => {}
+            }
+            let key = Arc::new(MlDsaPublicKey::new(set, &public).ok()?);
+            Some(ml_dsa::Operation::Verify { key, message, signature }.into())
+        },
+        |source| {
+            // An expanded key with any K is one, and with another seed's parts it is none.
+            let original = ml_dsa_key(source);
+            let (set, mut expanded) = (original.set(), original.expanded().to_vec());
+            source.alter(&mut expanded[32..64]);
+            if source.byte().is_multiple_of(2) {
+                source.alter(&mut expanded);
+            }
+            if let Some(seed) = original.seed() {
+                let is_same = expanded == original.expanded();
+                assert_eq!(MlDsaPrivateKey::from_both(set, seed, &expanded).is_ok(), is_same);
+            }
+            let key = Arc::new(MlDsaPrivateKey::from_expanded(set, &expanded).ok()?);
+            assert_eq!(key.public().as_bytes(), original.public().as_bytes());
+            let message = ml_dsa_message(source)?;
+            Some(ml_dsa::Operation::Sign { key, message, random: source.secret() }.into())
+        },
+    ],
+    is_dear: true,
 };

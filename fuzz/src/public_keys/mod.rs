@@ -9,7 +9,7 @@ mod kinds;
 use sealane_transform::{ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Kernels, Refusal, Tier};
 use zeroize::Zeroizing;
 
-pub use kinds::{DH, ECDH_P256, ECDSA_P256, ED25519, ML_KEM, RSA, X25519};
+pub use kinds::{DH, ECDH_P256, ECDSA_P256, ED25519, ML_DSA, ML_KEM, RSA, X25519};
 
 /// An algorithm: the kinds of its operations, which each make one from bytes; `None` if the bytes are no key.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Algorithm {
 }
 
 /// All algorithms.
-pub const ALL: [&Algorithm; 7] = [&RSA, &DH, &X25519, &ECDH_P256, &ECDSA_P256, &ED25519, &ML_KEM];
+pub const ALL: [&Algorithm; 8] = [&RSA, &DH, &X25519, &ECDH_P256, &ECDSA_P256, &ED25519, &ML_DSA, &ML_KEM];
 
 /// An input without an end: its bytes over and over, other ones each time.
 struct Source<'a> {
