@@ -37,6 +37,8 @@ pub(in super::super) enum Kind {
     P256,
     /// ML-KEM-768.
     MlKem768,
+    /// ML-DSA, by the number of its parameter set.
+    MlDsa(usize),
 }
 
 impl Kind {
@@ -54,9 +56,10 @@ impl Kind {
             "ed25519" => Some(Self::Ed25519),
             "ecdh-p256" | "ecdsa-p256" => Some(Self::P256),
             "ml-kem-768" => Some(Self::MlKem768),
-            _ => match (bits("rsa-"), bits("dh-")) {
-                (Some(bits), _) => Some(Self::Rsa(bits)),
-                (_, Some(bits)) => Some(Self::Dh(bits, exponent_bits(bits)?)),
+            _ => match (bits("rsa-"), bits("dh-"), bits("ml-dsa-")) {
+                (Some(bits), ..) => Some(Self::Rsa(bits)),
+                (_, Some(bits), _) => Some(Self::Dh(bits, exponent_bits(bits)?)),
+                (.., Some(number)) => Some(Self::MlDsa(number)),
                 _ => None,
             },
         }
@@ -70,6 +73,9 @@ impl Kind {
             Self::Ed25519 => c"ED25519",
             Self::P256 => c"EC",
             Self::MlKem768 => c"ML-KEM-768",
+            Self::MlDsa(44) => c"ML-DSA-44",
+            Self::MlDsa(65) => c"ML-DSA-65",
+            Self::MlDsa(_) => c"ML-DSA-87",
         }
     }
 
@@ -88,15 +94,15 @@ impl Kind {
         Some(match (self, step) {
             (Self::P256, "sign") => Action::Sign,
             (Self::P256, "verify") => Action::Verify,
-            (Self::Ed25519, "sign") => Action::SignMessage,
-            (Self::Ed25519, "verify") => Action::VerifyMessage,
+            (Self::Ed25519 | Self::MlDsa(_), "sign") => Action::SignMessage,
+            (Self::Ed25519 | Self::MlDsa(_), "verify") => Action::VerifyMessage,
             (Self::Rsa(_), "private") => Action::Private,
             (Self::Rsa(_), "public") => Action::Public,
             (Self::X25519 | Self::P256, "agree") | (Self::Dh(..), "agree" | "agree-full") => Action::Derive,
             // The library computes a public key only for a private one that it has just drawn.
             (Self::X25519 | Self::P256 | Self::Ed25519, "public")
             | (Self::Dh(..), "public" | "public-full")
-            | (Self::MlKem768, "generate") => Action::Generate,
+            | (Self::MlKem768 | Self::MlDsa(_), "generate") => Action::Generate,
             (Self::MlKem768, "encapsulate") => Action::Encapsulate,
             (Self::MlKem768, "decapsulate") => Action::Decapsulate,
             _ => return None,
@@ -387,8 +393,8 @@ impl Operation {
                 _ => SIGNED.to_vec(),
             },
             given: Vec::new(),
-            // No output is longer than a ciphertext of ML-KEM-768, or a number of 4096 bits.
-            output: vec![0; 2048],
+            // No output is longer than a signature of ML-DSA-87.
+            output: vec![0; 5120],
             output_bytes: 0,
             secret: [0; 64],
         };

@@ -278,7 +278,13 @@ mod tests {
                 assert!(found.iter_mut().all(Operation::run) && found.len() == KEYS, "{algorithm} {step}");
             }
         }
-        // Only later versions have it.
+        // Only later versions have these.
+        for set in ["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"] {
+            if has_step(set, "sign") {
+                let steps = ["generate", "sign", "verify"];
+                assert!(steps.iter().all(|step| operations(library, set, step).is_some()), "{set}");
+            }
+        }
         if has_step("ml-kem-768", "encapsulate") {
             assert!(
                 ["encapsulate", "decapsulate"]
