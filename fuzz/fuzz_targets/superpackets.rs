@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sealane_wire::superpacket::{Join, Pieces};
+use sealane_wire::superpacket::{Join, Pieces, behead};
 use sealane_wire::virtio::Virtio;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -19,6 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
             packets.push(room[..length].to_vec());
         }
         check(&packets, &mut room);
+        check_rest(bytes, &packets, &mut room);
     }
     // The same bytes are read as packets, each behind its length.
     let mut packets = Vec::new();
@@ -31,6 +32,20 @@ fuzz_target!(|bytes: &[u8]| {
     }
     check(&packets, &mut room);
 });
+
+/// Without its first packets the rest is cut into the others.
+fn check_rest(bytes: &[u8], packets: &[Vec<u8>], room: &mut [u8]) {
+    let count = packets.len() / 2;
+    let mut whole = bytes.to_vec();
+    let Some(start) = behead(&mut whole, count) else { panic!("it has {} packets", packets.len()) };
+    let (header, packet) = Virtio::parse(&whole[start..]).expect("a header of our own");
+    let pieces = Pieces::of(header, packet).expect("a superpacket of our own");
+    assert_eq!(pieces.count(), packets.len() - count);
+    for (index, before) in packets[count..].iter().enumerate() {
+        let length = pieces.write(index, room).expect("it has the room");
+        assert_eq!(&room[..length], before);
+    }
+}
 
 fn check(packets: &[Vec<u8>], room: &mut [u8]) {
     let mut join = Join::new(65_535, true);

@@ -346,8 +346,18 @@ fn pieces(socket: &OwnedFd, peer: Option<IpAddr>, packet: &[u8]) -> Option<()> {
 }
 
 impl Raw {
+    /// Does the same as [`Port::receive`] without waiting.
+    ///
+    /// # Errors
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is no packet now, and errors of the kernel.
+    pub fn receive_now(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let laid = self.take(batch, false)?;
+        self.pace.after(laid);
+        Ok(laid)
+    }
+
     /// Does the work of [`Port::receive`], which adds the pace.
-    fn take(&mut self, batch: &mut Batch) -> io::Result<usize> {
+    fn take(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
         let (mut laid, mut failures) = (0, Failures::default());
         let mut may_gather = self.pace.is_dense();
         while laid < ENOUGH_PACKETS {
@@ -363,7 +373,7 @@ impl Raw {
                 into[..packet.len()].copy_from_slice(&packet);
                 (source, packet.len())
             } else {
-                let flags = if laid == 0 { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+                let flags = if may_wait && laid == 0 { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
                 match rustix::net::recvfrom(&self.socket, &mut *into, flags) {
                     Ok((_, bytes, source)) => {
                         let source = source.and_then(|source| SocketAddr::try_from(source).ok());
@@ -423,7 +433,7 @@ impl Raw {
 
 impl Port for Raw {
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        let laid = self.take(batch)?;
+        let laid = self.take(batch, true)?;
         self.pace.after(laid);
         Ok(laid)
     }

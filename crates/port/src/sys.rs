@@ -9,6 +9,7 @@ use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
@@ -67,6 +68,41 @@ pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
 /// Requests received datagrams of one flow as one train.
 pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// Requests the time at which received datagrams came.
+pub(crate) fn set_receive_times(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+}
+
+/// Makes other sockets of this user share the address of `fd`, which nobody else can from then on.
+pub(crate) fn set_shared(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)
+}
+
+/// Makes the first of the sockets that share the address of `fd` get all that comes.
+pub(crate) fn give_all_to_first(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // The program, in classic BPF, returns the number of a socket: 0.
+    let mut returns = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
+    let program = libc::sock_fprog { len: 1, filter: returns.as_mut_ptr() };
+    let bytes = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the program and its one instruction live to the end of this call, which copies them.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            bytes,
+        )
+    })
+}
+
+/// Returns the time since a moment of the system's clock; 0 if that is not past.
+fn since(moment: Duration) -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32);
+    now.checked_sub(moment).unwrap_or_default()
 }
 
 /// Requests the traffic class of received datagrams: for IPv4, and on an IPv6 socket for that too.
@@ -193,8 +229,8 @@ fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Bytes of four items and more.
-const CONTROL_BYTES: usize = 128;
+/// Bytes of five items and more.
+const CONTROL_BYTES: usize = 192;
 
 /// The headers of datagrams.
 #[derive(Clone, Copy, Debug, Default)]
@@ -303,6 +339,8 @@ pub(crate) struct Train {
     pub(crate) destination: Option<IpAddr>,
     /// The traffic class in the IP header; 0 if the kernel does not report it.
     pub(crate) traffic_class: u8,
+    /// The time for which the first of them waited in the socket; 0 if the kernel does not report when it came.
+    pub(crate) waited: Duration,
     /// Whether the buffer was too short, and the rest is lost.
     pub(crate) is_cut_short: bool,
 }
@@ -360,6 +398,7 @@ fn receive_message(
 pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
     let flags = if may_wait { 0 } else { libc::MSG_DONTWAIT };
     let (mut segment_bytes, mut traffic_class, mut destination) = (None, 0, None);
+    let mut came = None;
     let number = |data: &[u8]| data.first_chunk().copied().map(libc::c_int::from_ne_bytes);
     let received = receive_message(fd, into, flags, |level, kind, data| match (level, kind) {
         (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -368,6 +407,11 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
         }
         (libc::SOL_IP, libc::IP_TOS) => traffic_class = data.first().copied().unwrap_or(0),
         (libc::SOL_IPV6, libc::IPV6_TCLASS) => traffic_class = number(data).unwrap_or(0) as u8,
+        (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if data.len() >= size_of::<libc::timespec>() => {
+            // SAFETY: the item has as many bytes as this plain structure, of which any are a value.
+            let time = unsafe { data.as_ptr().cast::<libc::timespec>().read_unaligned() };
+            came = u64::try_from(time.tv_sec).ok().map(|s| Duration::new(s, time.tv_nsec as u32));
+        }
         // The index of the device, our address, and the address in the header, which may be that of a whole network.
         (libc::SOL_IP, libc::IP_PKTINFO) => {
             let own = data.get(4..).and_then(<[u8]>::first_chunk::<4>);
@@ -384,6 +428,7 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
         source: received.address,
         destination: destination.filter(|own| !own.is_unspecified() && !own.is_multicast()),
         traffic_class,
+        waited: came.map_or(Duration::ZERO, since),
         is_cut_short: received.flags & libc::MSG_TRUNC != 0,
     })
 }

@@ -14,7 +14,7 @@ use crate::{Port, Room};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
-use sealane_wire::superpacket::{Join, PACKET_MAX_BYTES, Pieces};
+use sealane_wire::superpacket::{BUFFER_BYTES, Join, PACKET_MAX_BYTES, Pieces};
 use sealane_wire::virtio::{VIRTIO_BYTES, Virtio};
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const ENOUGH_BYTES: usize = 16 * 1024;
 
 /// Bytes of a buffer for a superpacket with its virtio-net header.
-pub const WHOLE_BYTES: usize = VIRTIO_BYTES + PACKET_MAX_BYTES + 1;
+pub const WHOLE_BYTES: usize = BUFFER_BYTES;
 
 /// Returns the packets of a superpacket that [`Tun::receive_whole`] has read; `None` if it is malformed.
 #[must_use]
@@ -244,13 +244,54 @@ impl Tun {
     fn write(&mut self) -> io::Result<()> {
         let packets = self.outward.count() as u64;
         let Some(joined) = self.outward.take() else { return Ok(()) };
+        let outward = Outward { device: &self.device, has_offloads: self.has_offloads };
+        outward.write(joined, packets, &mut self.refused_packets)
+    }
+
+    /// Joins the passed packets of `batch`, and passes on each superpacket that [`Self::write_whole`] takes: the buffer, which may be
+    /// exchanged for another of [`WHOLE_BYTES`], the superpacket's length, and the number of its packets.
+    pub fn join(&mut self, batch: &Batch, mut keep: impl FnMut(&mut Box<[u8]>, usize, usize)) {
+        let join = &mut self.outward;
+        let mut take = |join: &mut Join| {
+            let count = join.count();
+            if let Some((buffer, bytes)) = join.take_whole() {
+                keep(buffer, bytes, count);
+            }
+        };
+        for bytes in batch.passed().filter(|bytes| !bytes.is_empty()) {
+            if !join.push(bytes) {
+                take(join);
+                join.push(bytes);
+            }
+        }
+        take(join);
+    }
+
+    /// Writes a superpacket of `packets` packets with its virtio-net header.
+    ///
+    /// # Errors
+    /// Returns errors of the device; a packet that it does not take is counted.
+    pub fn write_whole(&mut self, whole: &[u8], packets: u64) -> io::Result<()> {
+        let outward = Outward { device: &self.device, has_offloads: self.has_offloads };
+        outward.write(whole, packets, &mut self.refused_packets)
+    }
+}
+
+/// The end of a queue that takes superpackets.
+struct Outward<'a> {
+    device: &'a OwnedFd,
+    has_offloads: bool,
+}
+
+impl Outward<'_> {
+    fn write(&self, whole: &[u8], packets: u64, refused_packets: &mut u64) -> io::Result<()> {
         let start = if self.has_offloads { 0 } else { VIRTIO_BYTES };
-        match rustix::io::retry_on_intr(|| rustix::io::write(&self.device, &joined[start..])) {
+        match rustix::io::retry_on_intr(|| rustix::io::write(self.device, &whole[start..])) {
             Ok(_) => Ok(()),
             // The kernel rejects the packet, has no memory for it, or the device is down: the packet is lost, as on
             // any network.
             Err(error) if is_of_packet(error) => {
-                self.refused_packets += packets;
+                *refused_packets += packets;
                 Ok(())
             }
             Err(error) => Err(error.into()),

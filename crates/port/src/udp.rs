@@ -13,12 +13,13 @@ use crate::{Port, Room};
 use arrayvec::ArrayVec;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use rustix::net::SocketAddrAny;
 use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType};
 use sealane_engine::Span;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most datagrams of a train that every kernel with UDP_SEGMENT takes.
 pub const TRAIN_MAX_DATAGRAMS: usize = 64;
@@ -52,6 +53,11 @@ pub struct Udp {
     pub source: Option<SocketAddr>,
     /// Our address that the datagrams received last were sent to; `None` unless [`Self::report_destinations`] was called.
     pub destination: Option<IpAddr>,
+    /// The time for which the first of the datagrams received last waited in the socket; 0 unless [`Self::report_times`] was
+    /// called.
+    pub waited: Duration,
+    /// Whether the socket was seen empty behind the datagrams received last.
+    pub is_dry: bool,
     /// Our address that datagrams are sent from, with trains; if the kernel refuses it, or for `None`, it chooses one.
     pub local: Option<IpAddr>,
     /// The traffic class (DSCP and ECN) in the IP header of the datagrams received last; without trains 0.
@@ -98,6 +104,8 @@ impl Udp {
             receives_trains: false,
             source: None,
             destination: None,
+            waited: Duration::ZERO,
+            is_dry: false,
             local: None,
             received_traffic_class: 0,
             traffic_class: 0,
@@ -140,6 +148,59 @@ impl Udp {
     /// Fails if the kernel does not report destinations.
     pub fn report_destinations(&self) -> io::Result<()> {
         report_destinations(&self.socket)
+    }
+
+    /// Makes [`Self::waited`] known.
+    ///
+    /// # Errors
+    /// Fails if the kernel does not report times.
+    pub fn report_times(&self) -> io::Result<()> {
+        sys::set_receive_times(self.socket.as_fd())
+    }
+
+    /// Returns up to `count` other ports of the same address and for the same packets, each with a buffer of its own, so that what
+    /// waits in one keeps nothing waiting in another. This port alone receives. Call it before packets come, and after this port
+    /// has got its options, but for the mark.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses.
+    pub fn siblings(&self, count: usize) -> io::Result<Vec<Self>> {
+        let local = self.socket.local_addr()?;
+        sys::set_shared(self.socket.as_fd())?;
+        let mut siblings = Vec::with_capacity(count);
+        for _ in 0..count {
+            let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+            sys::set_shared(socket.as_fd())?;
+            if local.is_ipv6() {
+                sockopt::set_ipv6_v6only(&socket, sockopt::ipv6_v6only(&*self.socket)?)?;
+            }
+            rustix::net::bind(&socket, &local)?;
+            // The first socket in order is this port's, because it was bound first.
+            sys::give_all_to_first(socket.as_fd())?;
+            let mut sibling = Self::without_trains(UdpSocket::from(socket), self.peer)?;
+            sibling.sends_trains = self.sends_trains;
+            if self.whole.is_some() {
+                sibling.report_too_long()?;
+            }
+            siblings.push(sibling);
+        }
+        Ok(siblings)
+    }
+
+    /// Does the same as [`Port::receive`] without waiting.
+    ///
+    /// # Errors
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is no packet now, and errors of the kernel.
+    pub fn receive_now(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        self.receive_within(batch, false)
+    }
+
+    fn receive_within(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
+        match self.receives_trains {
+            true => self.receive_trains(batch, may_wait),
+            false => self.receive_singly(batch, may_wait),
+        }
     }
 
     /// Sends packets to `peer` from now on.
@@ -258,11 +319,12 @@ impl Udp {
             .any(|refused| error.raw_os_error() == Some(refused.raw_os_error()))
     }
 
-    fn receive_trains(&mut self, batch: &mut Batch) -> io::Result<usize> {
+    fn receive_trains(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
         let before = batch.packets.len();
         let first = end_of(batch);
         let mut may_gather = self.pace.is_dense();
         let (mut singles, mut failures) = (0, Failures::default());
+        self.is_dry = false;
         loop {
             let mut start = end_of(batch);
             let laid = batch.packets.len() - before;
@@ -281,7 +343,7 @@ impl Udp {
                     into[..bytes.len()].copy_from_slice(&bytes);
                     Ok(train)
                 }
-                None => sys::receive_train(self.socket.as_fd(), into, laid == 0),
+                None => sys::receive_train(self.socket.as_fd(), into, may_wait && laid == 0),
             };
             let train = match received {
                 Ok(train) => train,
@@ -296,7 +358,10 @@ impl Udp {
                     pause();
                     continue;
                 }
-                Err(_) if laid > 0 => return Ok(laid),
+                Err(error) if laid > 0 => {
+                    self.is_dry = error.kind() == io::ErrorKind::WouldBlock;
+                    return Ok(laid);
+                }
                 Err(error) => return Err(error),
             };
             let is_first = laid == 0;
@@ -305,6 +370,9 @@ impl Udp {
             if !is_first && !is_alike {
                 self.pending = Some((train, into[..train.bytes].to_vec()));
                 return Ok(laid);
+            }
+            if is_first {
+                self.waited = train.waited;
             }
             self.source = train.source;
             self.destination = train.destination;
@@ -340,7 +408,7 @@ impl Udp {
         }
     }
 
-    fn receive_singly(&self, batch: &mut Batch) -> io::Result<usize> {
+    fn receive_singly(&self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
         let start = end_of(batch);
         let mut lengths = [0; MANY];
         let free = batch.packets.capacity() - batch.packets.len();
@@ -352,7 +420,7 @@ impl Udp {
         let mut failures = Failures::default();
         let received = loop {
             let socket = self.socket.as_fd();
-            match sys::receive_many(socket, into, SLOT_BYTES, &mut lengths[..places], true) {
+            match sys::receive_many(socket, into, SLOT_BYTES, &mut lengths[..places], may_wait) {
                 // The error is about an earlier packet of ours.
                 Err(error) if Self::is_lost(&error) => failures.pause_now_and_then(),
                 received => break received?,
@@ -411,7 +479,7 @@ pub fn send_letter(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, from: Optio
 
 impl Port for Udp {
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        if self.receives_trains { self.receive_trains(batch) } else { self.receive_singly(batch) }
+        self.receive_within(batch, true)
     }
 
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {

@@ -19,6 +19,9 @@ use crate::virtio::{Cut, VIRTIO_BYTES, Virtio};
 /// Most bytes of an IP packet.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 
+/// Bytes of a buffer for any superpacket behind its virtio-net header; the length of IPv6's payload does not count its header.
+pub const BUFFER_BYTES: usize = VIRTIO_BYTES + PACKET_MAX_BYTES + IPV6_BYTES;
+
 /// Most datagrams of a superpacket that every kernel takes (its `UDP_MAX_SEGMENTS`; newer ones take 128). A
 /// superpacket of more datagrams is refused as a whole.
 const UDP_PIECES_MAX: usize = 64;
@@ -213,6 +216,47 @@ fn set_ip_length(ip: &mut [u8], bytes: usize, count: u16) {
     put_u16(ip, 10, checksum);
 }
 
+/// Takes the first `count` packets out of the superpacket that `whole` consists of behind its virtio-net header, without moving
+/// the data of the others. Returns the place at which the rest begins, with headers of its own; `None` if it is malformed or has no
+/// more packets, and then it is unchanged.
+pub fn behead(whole: &mut [u8], count: usize) -> Option<usize> {
+    let (mut header, packet) = Virtio::parse(whole).ok()?;
+    let pieces = Pieces::of(header, packet).ok()?;
+    let (start, rest) = (count.checked_mul(pieces.piece_bytes)?, pieces.count.checked_sub(count)?);
+    if count == 0 || rest == 0 || pieces.count == 1 {
+        return (rest > 0).then_some(0);
+    }
+    let (upper_at, data_at, bytes) = (pieces.upper_at, pieces.data_at, pieces.packet.len() - start);
+    let (cut, end) = (pieces.cut, VIRTIO_BYTES + pieces.packet.len());
+    whole.copy_within(..VIRTIO_BYTES + data_at, start);
+    let (virtio, packet) = whole[start..end].split_at_mut(VIRTIO_BYTES);
+    let (ip, upper) = packet.split_at_mut(upper_at);
+    set_ip_length(ip, bytes, count as u16);
+    let addresses = if ip[0] >> 4 == 4 { &ip[12..20] } else { &ip[8..40] };
+    let (protocol, checksum_at) = match cut {
+        Cut::Udp => (protocol::UDP, UDP_CHECKSUM_AT),
+        _ => (protocol::TCP, TCP_CHECKSUM_AT),
+    };
+    // The device completes the sum of the data.
+    header.partial = Some((upper_at as u16, checksum_at as u16));
+    let upper_bytes = upper.len() as u32;
+    let pseudo = Sum::new().bytes(addresses).word(protocol.into()).double(upper_bytes).folded();
+    if cut == Cut::Udp {
+        put_u16(upper, 4, upper_bytes as u16);
+    } else {
+        let sequence_number = u32_at(upper, 4).wrapping_add(start as u32);
+        put_u32(upper, 4, sequence_number);
+        upper[13] = TcpFlags(upper[13]).without(TcpFlags::CWR).0;
+    }
+    put_u16(upper, checksum_at, pseudo);
+    if rest == 1 {
+        (header.cut, header.piece_bytes) = (Cut::Whole, 0);
+    }
+    header.is_ecn = false;
+    virtio.copy_from_slice(&header.to_bytes());
+    Some(start)
+}
+
 /// The properties by which packets may be joined with each other.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
@@ -297,7 +341,7 @@ impl Join {
     #[must_use]
     pub fn new(max_bytes: usize, joins_udp: bool) -> Self {
         Self {
-            buffer: vec![0; VIRTIO_BYTES + PACKET_MAX_BYTES + IPV6_BYTES].into(),
+            buffer: vec![0; BUFFER_BYTES].into(),
             used_bytes: 0,
             max_bytes: max_bytes.min(PACKET_MAX_BYTES),
             joins_udp,
@@ -429,6 +473,12 @@ impl Join {
     /// Returns the superpacket behind its virtio-net header, for one write to the device, and empties `self`. Returns
     /// `None` if there was no packet. A packet that was not joined with another is as it was pushed.
     pub fn take(&mut self) -> Option<&[u8]> {
+        self.take_whole().map(|(buffer, used_bytes)| &buffer[..used_bytes])
+    }
+
+    /// Does the same, and returns the buffer with the length of what is in it. The caller may exchange it for another of
+    /// [`BUFFER_BYTES`].
+    pub fn take_whole(&mut self) -> Option<(&mut Box<[u8]>, usize)> {
         let (count, used_bytes) = (self.count, self.used_bytes);
         if count == 0 {
             return None;
@@ -441,7 +491,7 @@ impl Join {
         self.used_bytes = 0;
         self.open = None;
         self.buffer[..VIRTIO_BYTES].copy_from_slice(&header.to_bytes());
-        Some(&self.buffer[..used_bytes])
+        Some((&mut self.buffer, used_bytes))
     }
 
     /// Sets the lengths of a packet that has grown, and leaves its checksum to the device.

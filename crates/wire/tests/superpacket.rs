@@ -3,7 +3,7 @@
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use sealane_wire::superpacket::{Join, Pieces};
+use sealane_wire::superpacket::{Join, Pieces, behead};
 use sealane_wire::virtio::{Cut, VIRTIO_BYTES, Virtio};
 use sealane_wire::{Ipv4, Ipv4Fields, Ipv6, Ipv6Fields, Tcp, TcpFields, TcpFlags, Udp, UdpFields, protocol};
 use std::net::Ipv6Addr;
@@ -258,6 +258,23 @@ proptest! {
         for (before, after) in pieces.iter().zip(&again) {
             prop_assert_eq!(without_atomic_identification(before), without_atomic_identification(after));
         }
+    }
+
+    #[test]
+    fn the_rest_of_a_superpacket_without_its_first_packets_is_cut_into_the_others(of in any_super(), count in any::<usize>()) {
+        let (header, packet) = of.build();
+        let pieces = cut(header, &packet);
+        let mut whole = header.to_bytes().to_vec();
+        whole.extend_from_slice(&packet);
+        let before = whole.clone();
+        prop_assert_eq!(behead(&mut whole, pieces.len()), None);
+        prop_assert_eq!(&whole, &before);
+        let count = count % pieces.len();
+        let start = behead(&mut whole, count).unwrap();
+        let (header, packet) = Virtio::parse(&whole[start..]).unwrap();
+        prop_assert_eq!(header.cut == Cut::Whole, count > 0 && pieces.len() - count == 1);
+        let rest = cut(header, packet);
+        prop_assert_eq!(&rest[..], &pieces[count..]);
     }
 
     #[test]
