@@ -16,7 +16,10 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     thread,
     time::{Duration, Instant},
@@ -58,10 +61,15 @@ use crate::{
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
     path::Answers,
+    peer_lines::PeerLines,
     peers::{Peers, policies},
-    pipeline::{LOADS, Pipeline},
+    pipeline::{Behind, LOADS, Pipeline},
     privilege,
-    queue::Source,
+    queue::{
+        counters::Counters,
+        inward::Sink,
+        outward::{LINES_MAX, Source},
+    },
     reload::{Changes, Files, Places},
     site::{Encapsulation, Keys, PeerSite, Site},
     status::Status,
@@ -261,6 +269,10 @@ pub fn run(
     let warnings = keeper.set_up(&wanted, control_folder)?;
     let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
     let outside = Outside::open(site, mark).map_err(listen_error)?;
+    let siblings = match site.queueing.is_fair() {
+        true => siblings(&outside, site.peers.len(), mark),
+        false => Vec::new(),
+    };
     let called = calls.is_some().then(|| listen(site.listen, mark)).transpose().map_err(listen_error)?;
     // Calls come on the port of `listen`; the first byte of a connection tells what it is.
     let tcp_ports = tcp_ports.into_iter().filter(|port| called.is_none() || *port != site.listen.port());
@@ -278,6 +290,10 @@ pub fn run(
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
     let (heard, gauge) = heard.split();
+    let (siblings, gauges): (Vec<_>, Vec<_>) = siblings.into_iter().map(Outside::split).unzip();
+    let (siblings, siblings_heard): (Vec<_>, Vec<_>) = siblings.into_iter().map(Outside::split).unzip();
+    let to_peers: Vec<Outside> = [to_peers].into_iter().chain(siblings).collect();
+    let gauges: Vec<Outside> = [gauge].into_iter().chain(gauges).collect();
     let (heard, letters_out) = heard.split();
     let letters_out = (site.encapsulation == Encapsulation::Udp).then_some(letters_out);
     let speaks_ike = |letters_out| -> Result<(Carrier, Arc<Routes>), (SocketAddr, io::Error)> {
@@ -297,9 +313,17 @@ pub fn run(
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
     let lanes = lanes.map_or_else(|| lanes_of(site, &*engine), NonZeroUsize::get);
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
-    let source = Source::new(site.queueing, tun_in, gauge);
+    let waits = Arc::new(AtomicBool::new(false));
+    let (source, sink) = match site.queueing.is_fair() {
+        true => {
+            from_peers.report_times();
+            let lines = PeerLines::new(&peers, gauges.len());
+            (Source::by_flows(tun_in, gauges, lines), Sink::by_flows(tun_out, Arc::clone(&waits)))
+        }
+        false => (Source::in_order(tun_in), Sink::in_order(tun_out)),
+    };
     let outward = Pipeline::new(lanes, Load::new, (source, router), to_peers);
-    let inward = Pipeline::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
+    let inward = Pipeline::new(lanes, Arrival::new, from_peers, (sink, Acceptor::new(&peers)));
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(LOADS))
         .collect::<Result<_, _>>()
@@ -325,44 +349,43 @@ pub fn run(
             let (seal, open) = (queues.next(), queues.next());
             let mut sealer = Sealer::new(seal.expect("two queues a lane"), site.listen.ip());
             let mut opener = Opener::new(&peers, open.expect("two queues a lane"));
-            let (outward, inward, peers) = (&outward, &inward, &peers);
+            let (outward, inward, peers, waits) = (&outward, &inward, &peers, &*waits);
             let life = move || {
                 outward.run(
                     &mut sealer,
                     |(source, _)| source.fd(),
                     |(source, router), load| {
-                        let received = source.receive(peers.waiting(), &mut load.batch);
+                        let [waiting, _] = peers.waiting();
+                        let received = source.receive(waiting, &mut load.batch);
                         received.map_err(while_doing("reading from the device"))?;
                         router.plan(load, Instant::now());
                         Ok(())
                     },
-                    |outside, load| {
-                        outward::send(peers, outside, load).map_err(while_doing("sending to a peer"))
+                    |outsides, load| {
+                        outward::send(peers, outsides, load).map_err(while_doing("sending to a peer"))
                     },
                 )
             };
             threads.begin(scope, format!("out-{lane}"), life);
             let life = move || {
-                inward.run(
+                inward.run_before(
                     &mut opener,
+                    Waiting { peers, waits },
                     |outside| outside.fd(),
-                    |outside, arrival| {
-                        let received = outside.receive(&mut arrival.batch);
+                    |outside, arrival, may_wait| {
+                        let received = match may_wait {
+                            true => outside.receive(&mut arrival.batch),
+                            false => outside.receive_now(&mut arrival.batch),
+                        };
                         received.map_err(while_doing("receiving from peers"))?;
                         (arrival.source, arrival.traffic_class) = outside.last();
                         arrival.time = Instant::now();
+                        (arrival.waited, arrival.was_last) = outside.waited();
                         Ok(())
                     },
-                    |(tun, acceptor), arrival| {
+                    |(sink, acceptor), arrival| {
                         acceptor.accept(arrival);
-                        let refused = tun.refused_packets;
-                        let mut at = 0;
-                        while at < arrival.batch.packets.len() {
-                            let sent = tun.send(&arrival.batch, at);
-                            at += sent.map_err(while_doing("writing to the device"))?;
-                        }
-                        peers.drops().add(DropReason::NoRoom, tun.refused_packets - refused);
-                        Ok(())
+                        write(peers, sink, |sink, waiting| sink.send(waiting, arrival))
                     },
                 )
             };
@@ -383,7 +406,8 @@ pub fn run(
         warnings.iter().for_each(|warning| say(warning));
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
         let mut makers: Vec<Box<dyn KeyMaker + '_>> = vec![Box::new(manuals)];
-        let minder = RefCell::new(Minder::new(site, &peers, &heard, paths, &dummies));
+        let heard: Vec<&Outside> = [&heard].into_iter().chain(&siblings_heard).collect();
+        let minder = RefCell::new(Minder::new(site, &peers, heard, paths, &dummies));
         if let Some(calls) = &calls {
             let (peers, say, requests, dummies) = (&peers, &say, Vec::new(), &dummies);
             let look_at = Instant::now();
@@ -485,6 +509,45 @@ impl Places for LivePlaces<'_> {
     }
 }
 
+/// Returns sockets beside `outside` for the lines of peers, as many as make a power of two with it.
+fn siblings(outside: &Outside, peers: usize, mark: Option<u32>) -> Vec<Outside> {
+    // A few more, for peers that are added to the running gateway.
+    let lines = (peers + SPARE_LINES).next_power_of_two().min(LINES_MAX);
+    let siblings = outside.siblings(lines - 1, mark);
+    if siblings.len() + 1 == lines { siblings } else { Vec::new() }
+}
+
+/// The lines for peers that are added to a running gateway.
+const SPARE_LINES: usize = 4;
+
+/// The packets that wait for the device.
+struct Waiting<'a> {
+    peers: &'a Peers,
+    waits: &'a AtomicBool,
+}
+
+impl<'a> Behind<(Sink, Acceptor<'a>)> for Waiting<'_> {
+    fn waits(&self) -> bool {
+        self.waits.load(Relaxed)
+    }
+
+    fn serve(&mut self, (sink, _): &mut (Sink, Acceptor<'a>)) -> io::Result<()> {
+        write(self.peers, sink, Sink::serve)
+    }
+}
+
+/// Writes packets into the device, and counts those that it does not take.
+fn write(
+    peers: &Peers,
+    sink: &mut Sink,
+    how: impl FnOnce(&mut Sink, &Counters) -> io::Result<()>,
+) -> io::Result<()> {
+    let ([_, waiting], refused) = (peers.waiting(), sink.refused_packets());
+    how(sink, waiting).map_err(while_doing("writing to the device"))?;
+    peers.drops().add(DropReason::NoRoom, sink.refused_packets() - refused);
+    Ok(())
+}
+
 /// Listens for calls of peers.
 fn listen(at: SocketAddr, mark: Option<u32>) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(at)?;
@@ -529,8 +592,8 @@ impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, '_, S> {
 /// logs changes.
 struct Minder<'here> {
     peers: &'here Peers,
-    /// The socket, which reports packets that were too long.
-    outside: &'here Outside,
+    /// The sockets, which report packets that were too long.
+    outsides: Vec<&'here Outside>,
     paths: Paths,
     dummies: &'here RefCell<Dummies>,
     names: Names,
@@ -542,13 +605,13 @@ impl<'here> Minder<'here> {
     fn new(
         site: &Site,
         peers: &'here Peers,
-        outside: &'here Outside,
+        outsides: Vec<&'here Outside>,
         paths: Paths,
         dummies: &'here RefCell<Dummies>,
     ) -> Self {
         let keep_alives = vec![KeepAlive::default(); site.peers.len()];
         let (names, news) = (Names::new(site), News::new(peers, site.encapsulation));
-        Self { peers, outside, paths, dummies, names, news, keep_alives }
+        Self { peers, outsides, paths, dummies, names, news, keep_alives }
     }
 
     /// Notes which peers have come and gone.
@@ -559,9 +622,9 @@ impl<'here> Minder<'here> {
     }
 
     fn look(&mut self, now: Instant, say: impl Fn(&str)) {
-        self.peers.waiting().pass();
+        self.peers.waiting().into_iter().for_each(Counters::pass);
         self.paths.look(self.peers, now);
-        self.paths.hear(self.peers, self.outside, now);
+        self.outsides.iter().for_each(|outside| self.paths.hear(self.peers, outside, now));
         self.news.look(self.peers, now, &say);
         self.names.look(self.peers, now, &say);
         for ((id, peer), keep_alive) in self.peers.iter().zip(&mut self.keep_alives) {

@@ -6,7 +6,10 @@
 //!
 //! An arrival passes through two steps: [`Opener`] on any lane, then [`Acceptor::accept`] in order of arrival.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sealane_engine::{Direction, Job, Queue, Span, Submitter, Work};
 use sealane_ipsec::{
@@ -56,8 +59,12 @@ pub struct Arrival {
     pub source: Option<Way>,
     /// The traffic class in the IP header.
     pub traffic_class: u8,
-    /// The time of arrival.
+    /// The time at which they were received.
     pub time: Instant,
+    /// The time for which the first of them had waited in the socket by then.
+    pub waited: Duration,
+    /// Nothing was left in the socket.
+    pub was_last: bool,
     pending: Vec<Pending>,
     /// The openings of AH packets, with the indices of `pending`.
     openings: Vec<Opening>,
@@ -75,7 +82,17 @@ impl Arrival {
         let batch = Batch::new(BUFFER_BYTES, PACKETS_MAX);
         let (pending, runs) = (Vec::with_capacity(PACKETS_MAX), Vec::with_capacity(PACKETS_MAX));
         let time = Instant::now();
-        Self { batch, source: None, traffic_class: 0, time, pending, openings: Vec::new(), runs }
+        Self {
+            batch,
+            source: None,
+            traffic_class: 0,
+            time,
+            waited: Duration::ZERO,
+            was_last: false,
+            pending,
+            openings: Vec::new(),
+            runs,
+        }
     }
 }
 
@@ -90,6 +107,7 @@ impl Recycle for Arrival {
         self.batch.clear();
         self.source = None;
         self.traffic_class = 0;
+        (self.waited, self.was_last) = (Duration::ZERO, false);
         self.pending.clear();
         self.openings.clear();
         self.runs.clear();

@@ -5,7 +5,8 @@
 //!   sends; [`inward`] opens and accepts. Decisions on packets are made by `ipsec`; the cryptography is done by an
 //!   engine.
 //! - [`host`] makes and reverts a gateway's changes to its host; [`device`] decides the settings of its device.
-//! - [`queue`] has packets of the device that wait for the socket, in flows that take turns.
+//! - [`queue`] has packets that wait for the socket or for the device, in flows that take turns; [`peer_lines`] tells which of them
+//!   wait for the same peer.
 //! - [`path`] computes the maximum length of packets to a peer, and sends it to the senders inside.
 //! - [`pipeline`] distributes a direction's loads over lanes; [`in_memory`] runs it from memory to memory, to measure one end
 //!   by itself.
@@ -42,6 +43,7 @@ pub mod news;
 pub mod outside;
 pub mod outward;
 pub mod path;
+pub mod peer_lines;
 pub mod peer_state;
 pub mod peers;
 pub mod pipeline;

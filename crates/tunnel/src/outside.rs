@@ -7,6 +7,7 @@
 use std::{
     fmt, io,
     net::{IpAddr, SocketAddr, UdpSocket},
+    time::Duration,
 };
 
 use rustix::fd::BorrowedFd;
@@ -119,6 +120,44 @@ impl Outside {
         match self {
             Self::Udp(udp) => udp.too_long(hear),
             Self::Raw(raw) => raw.too_long(hear),
+        }
+    }
+
+    /// Makes [`Self::waited`] known, as far as the socket can tell.
+    pub fn report_times(&self) {
+        if let Self::Udp(udp) = self {
+            // Otherwise packets count from the time when they are received.
+            let _ = udp.report_times();
+        }
+    }
+
+    /// Returns the time for which the packets received last waited in the socket, and whether nothing was left there.
+    pub fn waited(&self) -> (Duration, bool) {
+        match self {
+            Self::Udp(udp) => (udp.waited, udp.is_dry),
+            Self::Raw(_) => (Duration::ZERO, false),
+        }
+    }
+
+    /// Returns up to `count` sockets more of the same address, which send the same packets and receive nothing; none if the kernel or the
+    /// encapsulation has none. Call it before packets come.
+    pub fn siblings(&self, count: usize, mark: Option<u32>) -> Vec<Self> {
+        let Self::Udp(udp) = self else { return Vec::new() };
+        let mut siblings = udp.siblings(count).unwrap_or_default();
+        if let Some(mark) = mark {
+            siblings.retain(|sibling| sibling.set_mark(mark).is_ok());
+        }
+        siblings.into_iter().map(Self::Udp).collect()
+    }
+
+    /// Receives packets without waiting for them.
+    ///
+    /// # Errors
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is none, and errors of the kernel.
+    pub fn receive_now(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        match self {
+            Self::Udp(udp) => udp.receive_now(batch),
+            Self::Raw(raw) => raw.receive_now(batch),
         }
     }
 

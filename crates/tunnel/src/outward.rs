@@ -481,11 +481,11 @@ impl Dummies {
     }
 }
 
-/// Sends the load's packets, run by run.
+/// Sends the load's packets, run by run, each by the socket of its peer's line.
 ///
 /// # Errors
 /// Fails if the socket is unusable.
-pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result<()> {
+pub fn send(peers: &Peers, outsides: &mut [Outside], load: &mut Load) -> io::Result<()> {
     let Load { batch, runs, refused, .. } = load;
     refused.drain(..).for_each(|reason| peers.drops().count(reason));
     let mut start = 0;
@@ -500,6 +500,8 @@ pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result
             start = run.end;
             continue;
         }
+        let line = run.peer.0 as usize % outsides.len();
+        let outside = &mut outsides[line];
         outside.aim(run.endpoint, run.traffic_class, run.is_whole);
         let (refused, direct) = (outside.refused_packets(), outside.direct_packets());
         let mut at = start;

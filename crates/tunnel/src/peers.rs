@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    num::NonZeroU64,
     sync::{
         Mutex, MutexGuard, OnceLock,
         atomic::{
@@ -34,7 +35,7 @@ use crate::{
     keying::{agreements::Agreement, mailbox::Mailbox},
     path::{self, Overhead},
     peer_state::{SILENT, SharedState},
-    queue::counters::Counters,
+    queue::{counters::Counters, outward::LINES_MAX},
     queueing::Queueing,
     site::{Encapsulation, Hosts, Keys, PeerSite, Site},
     strays::Strays,
@@ -88,6 +89,8 @@ pub struct Peer {
     is_removed: AtomicBool,
     /// The interval of keep-alives in the site file.
     keep_alive: Option<Duration>,
+    /// The rate that packets to the peer must not exceed, in bytes per second.
+    rate: Option<NonZeroU64>,
     /// 1 if we are behind a NAT on the way to the peer, 0 if not, or [`UNKNOWN`].
     is_behind_nat: AtomicU8,
     /// The time of the last packet to the peer, to the housekeeper's tick, in milliseconds since the gateway began.
@@ -143,6 +146,7 @@ impl Peer {
             is_many: peer.is_many(),
             is_removed: AtomicBool::new(false),
             keep_alive: peer.keep_alive,
+            rate: peer.rate,
             is_behind_nat: AtomicU8::new(UNKNOWN),
             sent_ms: AtomicU64::new(0),
             word: Mutex::new(None),
@@ -265,8 +269,10 @@ pub struct Peers {
     mtu: u16,
     database: Database,
     drops: Drops,
-    /// The packets that waited for the socket.
-    waiting: Counters,
+    /// The packets that waited for the socket, and those that waited for the device.
+    waiting: [Counters; 2],
+    /// The rates of lines in bytes per second, 0 where there is none: see [`Self::rate`].
+    rates: [AtomicU64; LINES_MAX],
     queueing: Queueing,
     messages: Messages,
     listen: SocketAddr,
@@ -305,14 +311,15 @@ impl Peers {
         let probes = any.map(|any| UdpSocket::bind((any, 0)).ok());
         let strays = takes_mail.then(Strays::default);
         let (count, encapsulation, mtu) = (AtomicUsize::new(count), site.encapsulation, site.mtu);
-        Self {
+        let peers = Self {
             peers,
             count,
             encapsulation,
             mtu,
             database,
             drops,
-            waiting: Counters::default(),
+            waiting: Default::default(),
+            rates: std::array::from_fn(|_| AtomicU64::new(0)),
             queueing: site.queueing,
             messages,
             listen,
@@ -324,7 +331,9 @@ impl Peers {
             strays,
             streams: None,
             probes,
-        }
+        };
+        peers.set_rates();
+        peers
     }
 
     /// Adds connections for peers that no UDP reaches.
@@ -348,12 +357,14 @@ impl Peers {
         let at = self.count.load(Relaxed);
         self.peers.get(at)?.set(Box::new(Peer::new(peer, self.encapsulation, self.mtu))).ok()?;
         self.count.store(at + 1, Release);
+        self.set_rates();
         Some(PeerId(at as u32))
     }
 
     /// Notes whether the site file still has a peer.
     pub fn set_removed(&self, id: PeerId, is_removed: bool) {
         self.get(id).is_removed.store(is_removed, Relaxed);
+        self.set_rates();
     }
 
     /// Returns the databases of associations and policies.
@@ -371,9 +382,28 @@ impl Peers {
         self.queueing
     }
 
-    /// Returns the counts of packets that waited for the socket.
-    pub fn waiting(&self) -> &Counters {
-        &self.waiting
+    /// Returns the counts of packets that waited for the socket, and of those that waited for the device.
+    pub fn waiting(&self) -> [&Counters; 2] {
+        self.waiting.each_ref()
+    }
+
+    /// Returns the rate that a line of `lines`, a power of two, must not exceed, in bytes per second: the lowest of its peers; `None` if
+    /// none of them has one.
+    pub fn rate(&self, line: usize, lines: usize) -> Option<u64> {
+        let own = self.rates.iter().skip(line).step_by(lines);
+        own.map(|rate| rate.load(Relaxed)).filter(|&rate| rate > 0).min()
+    }
+
+    fn set_rates(&self) {
+        let mut rates = [0; LINES_MAX];
+        for (PeerId(id), peer) in self.iter().filter(|(_, peer)| !peer.is_removed()) {
+            let own = &mut rates[id as usize % LINES_MAX];
+            *own = match peer.rate.map(NonZeroU64::get) {
+                Some(rate) if *own == 0 || rate < *own => rate,
+                _ => *own,
+            };
+        }
+        self.rates.iter().zip(rates).for_each(|(rate, new)| rate.store(new, Relaxed));
     }
 
     /// Returns the counters of messages about packets that were too long.

@@ -3,7 +3,8 @@
 //! Guarantees: the load that was taken first is sent first, whatever the number of lanes and the order in which an
 //! engine answers; the number of loads under way, beyond those in the lanes' hands, is at most [`PLACES`], or
 //! [`LOADS`] per lane if that is more; no lock is held while a load is processed; a lane that has loads at an engine
-//! sleeps until the engine or the source has something, and one that has none blocks only in the source.
+//! sleeps until the engine or the source has something, and one that has none blocks only in the source. No lane sleeps
+//! while something waits behind the order.
 
 use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, thread};
 
@@ -41,6 +42,32 @@ pub trait Processor<T> {
     }
 }
 
+/// A queue behind the order, in which loads wait when they have been sent on.
+pub trait Behind<R> {
+    /// Returns whether something waits.
+    fn waits(&self) -> bool;
+
+    /// Passes on some of what waits.
+    ///
+    /// # Errors
+    /// Returns the error of the destination.
+    fn serve(&mut self, to: &mut R) -> io::Result<()>;
+}
+
+/// Nothing waits behind the order.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl<R> Behind<R> for Nothing {
+    fn waits(&self) -> bool {
+        false
+    }
+
+    fn serve(&mut self, _: &mut R) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// One direction of a tunnel: a source of loads, and a destination to which they go in the order of the source.
 #[derive(Debug)]
 pub struct Pipeline<G, T, R> {
@@ -69,6 +96,22 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
         processor: &mut impl Processor<T>,
         source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
         mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
+        send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.run_before(processor, Nothing, source, |from, load, _| take(from, load), send)
+    }
+
+    /// Does the same, with a queue `behind` the destination: while something waits there, `take` is told not to wait, and returns
+    /// [`io::ErrorKind::WouldBlock`] if there is no load; then some of what waits is passed on.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_before(
+        &self,
+        processor: &mut impl Processor<T>,
+        mut behind: impl Behind<R>,
+        source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
+        mut take: impl FnMut(&mut G, &mut T, bool) -> io::Result<()>,
         mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut failure = None;
@@ -78,14 +121,24 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
             if let Some(error) = failure.take_if(|_| under_way == 0) {
                 return Err(error);
             }
+            let waits = behind.waits();
             if failure.is_some() || under_way >= LOADS.get() {
-                sleep(processor.engine(), None)?;
+                match waits {
+                    true => self.flow.with_restored(|to| behind.serve(to))?,
+                    false => sleep(processor.engine(), None).map(drop)?,
+                }
                 continue;
             }
             let mut load = self.loads.take().expect("a load for every place and every lane");
             let mut has_looked = false;
-            let mut take = |from: &mut G| take(from, &mut load).map_err(|error| failure = Some(error)).ok();
-            let given = if under_way == 0 {
+            let mut take = |from: &mut G| match take(from, &mut load, !waits) {
+                Err(error) if waits && error.kind() == io::ErrorKind::WouldBlock => None,
+                taken => taken.map_err(|error| failure = Some(error)).ok(),
+            };
+            let given = if waits {
+                // The lane that has the source may be asleep there.
+                self.flow.try_give(|from, _| take(from))
+            } else if under_way == 0 {
                 self.flow.give(|from, _| take(from))
             } else {
                 // Other lanes wait for the source behind this one, which releases it as soon as its engine has
@@ -106,7 +159,9 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
                 },
                 None => {
                     self.loads.give(load);
-                    if under_way > 0 && !has_looked {
+                    if waits {
+                        self.flow.with_restored(|to| behind.serve(to))?;
+                    } else if under_way > 0 && !has_looked {
                         sleep(processor.engine(), None)?;
                     } else if under_way == 0 && failure.is_none() {
                         // Every place is in use: wait for the lane that sends, and take over loads that came in

@@ -56,12 +56,14 @@ mod faults;
 mod hooks;
 pub mod ike;
 pub mod pool;
+mod rate;
 mod tcp;
 
 use std::{
     fmt,
     io::Read as _,
     net::{IpAddr, SocketAddr},
+    num::NonZeroU64,
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -192,6 +194,8 @@ pub struct PeerSite {
     pub window_packets: u32,
     /// The source of the peer's keys.
     pub keys: Keys,
+    /// The rate that packets to the peer must not exceed outside, in bytes per second.
+    pub rate: Option<NonZeroU64>,
     /// The TCP port by which the peer is reached, or comes, where UDP does not pass; `None` if only UDP is used.
     pub tcp: Option<u16>,
 }
@@ -320,6 +324,7 @@ struct RawPeer {
     mode: Option<Spanned<String>>,
     window: Option<Spanned<u32>>,
     tcp: Option<Spanned<RawTcp>>,
+    rate: Option<Spanned<String>>,
     key: Option<Spanned<String>>,
     suite: Option<Spanned<String>>,
     rekey_seconds: Option<Spanned<u32>>,
@@ -642,6 +647,7 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>, site: &Site) -> Result<PeerSit
         protocol,
         hosts,
         window_packets,
+        rate: rate::read(place, raw, site)?,
         tcp: tcp::read(place, raw, &keys, site)?,
         keys,
     })

@@ -13,7 +13,7 @@ use crate::{
     keying::agreements::Agreement,
     peer_state::State,
     peers::{Peer, Peers},
-    queue::counters::Counts,
+    queue::counters::{Counters, Counts},
 };
 
 /// A gateway.
@@ -304,8 +304,10 @@ impl Status {
             queues: peers
                 .queueing()
                 .is_fair()
-                .then(|| QueueStatus::of("out", peers.waiting().read()))
+                .then(|| peers.waiting().map(Counters::read))
                 .into_iter()
+                .flat_map(|counts| ["out", "in"].into_iter().zip(counts))
+                .map(|(direction, counts)| QueueStatus::of(direction, counts))
                 .collect(),
         }
     }

@@ -15,7 +15,7 @@ const FIRST_BYTES: u32 = 64 << 10;
 /// The time for which bytes may wait below.
 const WAIT_NS: f64 = 1.5e6;
 /// The time that a train takes on the link, at the most, and the turn of a flow.
-const TRAIN_NS: f64 = 0.5e6;
+pub const TRAIN_NS: f64 = 0.5e6;
 const TURN_NS: f64 = 0.125e6;
 /// The longest train in bytes.
 pub const TRAIN_BYTES: u32 = 64 << 10;

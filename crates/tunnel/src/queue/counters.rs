@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::fair::Fate;
+use super::{fair::Fate, whole::Whole};
 
 /// The time after which the older half of the times is forgotten.
 const HALF: Duration = Duration::from_secs(10);
@@ -84,6 +84,11 @@ impl Counters {
             Fate::Full => &self.full,
         };
         counter.fetch_add(count, Relaxed);
+    }
+
+    /// Adds what became of a superpacket.
+    pub(super) fn met(&self, fate: Fate, whole: &Whole) {
+        self.add(fate, if fate == Fate::Full { u64::from(whole.count - whole.next) } else { 1 });
     }
 
     /// Notes the time that packets waited.

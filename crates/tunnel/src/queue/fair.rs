@@ -7,8 +7,8 @@
 
 use super::codel::Codel;
 
-/// The number of flows that are told apart; flows whose hashes are equal share a turn.
-pub const FLOWS: usize = 16_384;
+/// A flow is in one of as many places: it shares a turn with another only if so many others are in its set.
+pub const WAYS: usize = 8;
 /// The bytes that new flows send at most before one that is not new has a turn: a flood of new flows stops nobody.
 const SPARSE_BYTES: u32 = 2 * 1514;
 
@@ -147,7 +147,9 @@ fn class(charge: u32) -> usize {
 /// The queue.
 #[derive(Debug)]
 pub struct Fair<T> {
+    /// The flows, set by set, and the parts of their hashes by which those of a set are told apart; 0 where there was none.
     flows: Box<[Flow]>,
+    tags: Box<[u32]>,
     nodes: Vec<Node<T>>,
     free: u32,
     new: List,
@@ -166,10 +168,12 @@ pub struct Fair<T> {
 }
 
 impl<T: Parcel> Fair<T> {
-    /// Returns an empty queue whose parcels take at most `limit_bytes` of memory.
-    pub fn new(limit_bytes: u32) -> Self {
+    /// Returns an empty queue for about `flows` flows, whose parcels take at most `limit_bytes` of memory.
+    pub fn new(flows: usize, limit_bytes: u32) -> Self {
+        let flows = flows.next_multiple_of(WAYS).max(WAYS);
         Self {
-            flows: vec![IDLE; FLOWS].into(),
+            flows: vec![IDLE; flows].into(),
+            tags: vec![0; flows].into(),
             nodes: Vec::new(),
             free: NONE,
             new: List::EMPTY,
@@ -199,9 +203,25 @@ impl<T: Parcel> Fair<T> {
         self.charge
     }
 
+    /// Returns the place of a flow.
+    fn place(&mut self, hash: u64) -> u32 {
+        let first = hash as usize % (self.flows.len() / WAYS) * WAYS;
+        let tag = (hash >> 32) as u32 | 1;
+        let set = first..first + WAYS;
+        if let Some(way) = self.tags[set.clone()].iter().position(|own| *own == tag) {
+            return (first + way) as u32;
+        }
+        if let Some(way) = self.flows[set].iter().position(|flow| flow.place == Place::Idle) {
+            self.tags[first + way] = tag;
+            self.flows[first + way].codel = Codel::NEW;
+            return (first + way) as u32;
+        }
+        (first + tag as usize / 2 % WAYS) as u32
+    }
+
     /// Appends a parcel to its flow, which `hash` tells. If the memory is full, other parcels are lost, or this one.
     pub fn push(&mut self, hash: u64, parcel: T, now_ns: u64, quantum: i32, taker: &mut impl Taker<T>) {
-        let id = (hash % FLOWS as u64) as u32;
+        let id = self.place(hash);
         let (bytes, charge) = (parcel.left_bytes(), parcel.charge_bytes());
         let node = Node { parcel: Some(parcel), since_ns: now_ns, next: NONE };
         let at = match self.free {
@@ -294,7 +314,10 @@ impl<T: Parcel> Fair<T> {
 
     /// Loses the first parcel of a flow that has the most; if new flows have more than half of the memory, of the oldest of those,
     /// so that a flood of flows loses its own.
-    fn lose_of_heaviest(&mut self, taker: &mut impl Taker<T>) {
+    pub fn lose_of_heaviest(&mut self, taker: &mut impl Taker<T>) {
+        if self.is_empty() {
+            return;
+        }
         let flood = self.new.first;
         let is_flood = flood != NONE && self.new_charge > self.limit / 2;
         let of_flood = if is_flood { self.pop(flood) } else { None };

@@ -11,6 +11,12 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 const QUANTUM: i32 = 1514;
+const FLOWS: usize = 16_384;
+
+/// Returns a flow's hash.
+fn hash(flow: u64) -> u64 {
+    (flow + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
 
 fn turn(most_bytes: u32) -> Turn {
     Turn { most_bytes, quantum: QUANTUM, is_whole: false }
@@ -110,7 +116,7 @@ fn bytes_are_conserved_and_flows_keep_their_order() {
     for seed in 0..200 {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let limit = 512 * (1 + (random.next_u64() % 200) as u32);
-        let mut queue = Fair::new(limit);
+        let mut queue = Fair::new(64, limit);
         let (mut sink, mut now, mut pushed, mut parcels) = (Sink::default(), 0, 0, 0u64);
         let mut numbers: HashMap<u64, u64> = HashMap::new();
         for _ in 0..2000 {
@@ -125,7 +131,7 @@ fn bytes_are_conserved_and_flows_keep_their_order() {
                 parcel.is_capable = flow % 3 == 0;
                 pushed += u64::from(parcel.left_bytes());
                 parcels += 1;
-                queue.push(flow, parcel, now, QUANTUM, &mut sink);
+                queue.push(hash(flow), parcel, now, QUANTUM, &mut sink);
                 assert!(queue.charge() <= limit);
             } else {
                 let most = 1 + (random.next_u64() % 60_000) as u32;
@@ -148,11 +154,11 @@ fn link(
     ms: u64,
     mut arrive: impl FnMut(u64, &Sink) -> Vec<Segments>,
 ) -> (Sink, Fair<Segments>) {
-    let (mut queue, mut sink) = (Fair::new(8 << 20), Sink::default());
+    let (mut queue, mut sink) = (Fair::new(FLOWS, 8 << 20), Sink::default());
     let mut credit = 0i64;
     for at in 0..ms {
         for parcel in arrive(at, &sink) {
-            queue.push(parcel.flow, parcel, at * MS, QUANTUM, &mut sink);
+            queue.push(hash(parcel.flow), parcel, at * MS, QUANTUM, &mut sink);
         }
         credit += i64::from(byte_per_ms);
         if credit > 0 {
@@ -232,14 +238,14 @@ fn standing_flows_share_evenly_lose_by_codel_alone_and_a_sparse_one_waits_for_no
 /// New flows without end, a packet each: a flow that has packets goes on, and memory is bounded.
 #[test]
 fn a_flood_of_new_flows_stops_no_old_one() {
-    let (mut queue, mut sink) = (Fair::new(1 << 20), Sink::default());
+    let (mut queue, mut sink) = (Fair::new(FLOWS, 1 << 20), Sink::default());
     let (mut number, mut stranger) = (0, 100u64);
     for at in 0..2000u64 {
-        queue.push(1, segments(1, number, 4, 1400), at * MS, QUANTUM, &mut sink);
+        queue.push(hash(1), segments(1, number, 4, 1400), at * MS, QUANTUM, &mut sink);
         number += 4;
         for _ in 0..400 {
             stranger += 1;
-            queue.push(stranger, segments(stranger, 0, 1, 64), at * MS, QUANTUM, &mut sink);
+            queue.push(hash(stranger), segments(stranger, 0, 1, 64), at * MS, QUANTUM, &mut sink);
         }
         queue.serve(at * MS, turn(12_500), &mut sink);
         assert!(queue.charge() <= 1 << 20);
@@ -285,9 +291,9 @@ fn who_knows_marks_is_marked_and_loses_nothing() {
 /// A superpacket stays one while the link bounds nothing, and flows take turns by superpackets.
 #[test]
 fn parcels_that_are_not_to_be_cut_leave_whole() {
-    let (mut queue, mut sink) = (Fair::new(8 << 20), Sink::default());
+    let (mut queue, mut sink) = (Fair::new(FLOWS, 8 << 20), Sink::default());
     for at in 0..24 {
-        queue.push(at % 2, segments(at % 2, 40 * (at / 2), 40, 1400), 0, 60_000, &mut sink);
+        queue.push(hash(at % 2), segments(at % 2, 40 * (at / 2), 40, 1400), 0, 60_000, &mut sink);
     }
     let turn = Turn { most_bytes: 64_000, quantum: 60_000, is_whole: true };
     for taken in 1..=24 {
@@ -302,9 +308,9 @@ fn parcels_that_are_not_to_be_cut_leave_whole() {
 /// Single segments of superpackets are lost, not all.
 #[test]
 fn codel_loses_one_segment_of_a_superpacket() {
-    let (mut queue, mut sink) = (Fair::new(8 << 20), Sink::default());
+    let (mut queue, mut sink) = (Fair::new(FLOWS, 8 << 20), Sink::default());
     for at in 0..10 {
-        queue.push(0, segments(0, 40 * at, 40, 1400), 0, QUANTUM, &mut sink);
+        queue.push(hash(0), segments(0, 40 * at, 40, 1400), 0, QUANTUM, &mut sink);
     }
     // They stand, and the second look is an interval later.
     queue.serve(10 * MS, turn(1400), &mut sink);
