@@ -1,14 +1,17 @@
 //! FQ-CoDel (RFC 8290): flows take turns, those that send little first, and each has a CoDel of its own.
 //!
 //! Guarantees: parcels of one flow leave in their order; a parcel leaves whole, or loses segments by CoDel, or is lost as a
-//! whole when the memory is full, and then it is one of a flow that has (within a factor of two) the most, or of a flood of new flows; a flow that waits has its
-//! turn after at most one turn of every other flow and `SPARSE_BYTES` of new flows for each of them; memory is bounded by the
-//! charges of the parcels; there is no allocation once the queue was full. Time is a value, in nanoseconds.
+//! whole when the memory is full, and then it is one of a flow that has (within a factor of two) the most, or of a flood of flows that
+//! were never seen before; a flow that waits has its turn after at most one turn of every other flow and `SPARSE_BYTES` of new flows
+//! for each of them; memory is bounded by the charges of the parcels; there is no allocation once the queue was full. Time is a value,
+//! in nanoseconds.
 
 use super::codel::Codel;
 
-/// A flow is in one of as many places: it shares a turn with another only if so many others are in its set.
+/// The number of places of a set. Flows share a turn if more of their set have packets.
 pub const WAYS: usize = 8;
+/// The time for which the place of a flow that has nothing is kept.
+const KNOWN_NS: u64 = 1_000_000_000;
 /// The bytes that new flows send at most before one that is not new has a turn: a flood of new flows stops nobody.
 const SPARSE_BYTES: u32 = 2 * 1514;
 
@@ -27,6 +30,12 @@ pub trait Parcel {
     fn lose_segment(&mut self) -> u32;
     /// Marks what is left as having met congestion; returns `false` if its sender does not know such marks.
     fn mark(&mut self) -> bool;
+}
+
+/// Tells the memory behind a parcel.
+#[cfg(test)]
+pub(super) trait Memory {
+    fn memory_bytes(&self) -> usize;
 }
 
 /// The fate of something that waited.
@@ -73,6 +82,9 @@ struct Node<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Idle,
+    /// Its first packets wait.
+    Fresh,
+    /// It was seen before, and sent nothing for a while.
     New,
     Old,
 }
@@ -86,6 +98,10 @@ struct Flow {
     charge: u32,
     deficit: i32,
     place: Place,
+    /// It has sent more than one parcel.
+    is_known: bool,
+    /// The time of its newest parcel.
+    last_ns: u64,
     /// The flow behind it in its list.
     next: u32,
     /// Its neighbours of the same weight.
@@ -101,6 +117,8 @@ const IDLE: Flow = Flow {
     charge: 0,
     deficit: 0,
     place: Place::Idle,
+    is_known: false,
+    last_ns: 0,
     next: NONE,
     before: NONE,
     behind: NONE,
@@ -147,20 +165,24 @@ fn class(charge: u32) -> usize {
 /// The queue.
 #[derive(Debug)]
 pub struct Fair<T> {
-    /// The flows, set by set, and the parts of their hashes by which those of a set are told apart; 0 where there was none.
+    /// The flows, set by set, and the parts of their hashes by which those of a set are told apart; 0 where there was none. Behind them
+    /// is one for each set, which all flows share that find no place there.
     flows: Box<[Flow]>,
     tags: Box<[u32]>,
     nodes: Vec<Node<T>>,
     free: u32,
+    fresh: List,
     new: List,
     old: List,
+    /// A fresh flow has its turn before a new one.
+    is_freshs_turn: bool,
     /// Flows by weight.
     classes: [u32; CLASSES],
     /// The classes that have flows.
     occupied: u32,
     charge: u32,
-    /// The charge of the flows that are new.
-    new_charge: u32,
+    /// The charge of the flows that are fresh.
+    fresh_charge: u32,
     bytes: u32,
     limit: u32,
     /// The bytes that new flows have sent since an old one had its turn.
@@ -172,16 +194,18 @@ impl<T: Parcel> Fair<T> {
     pub fn new(flows: usize, limit_bytes: u32) -> Self {
         let flows = flows.next_multiple_of(WAYS).max(WAYS);
         Self {
-            flows: vec![IDLE; flows].into(),
+            flows: vec![IDLE; flows / WAYS * (WAYS + 1)].into(),
             tags: vec![0; flows].into(),
             nodes: Vec::new(),
             free: NONE,
+            fresh: List::EMPTY,
+            is_freshs_turn: false,
             new: List::EMPTY,
             old: List::EMPTY,
             classes: [NONE; CLASSES],
             occupied: 0,
             charge: 0,
-            new_charge: 0,
+            fresh_charge: 0,
             bytes: 0,
             limit: limit_bytes,
             sparse: 0,
@@ -203,25 +227,44 @@ impl<T: Parcel> Fair<T> {
         self.charge
     }
 
-    /// Returns the place of a flow.
-    fn place(&mut self, hash: u64) -> u32 {
-        let first = hash as usize % (self.flows.len() / WAYS) * WAYS;
-        let tag = (hash >> 32) as u32 | 1;
-        let set = first..first + WAYS;
-        if let Some(way) = self.tags[set.clone()].iter().position(|own| *own == tag) {
+    /// Returns the place of a flow: its own, one that is free in its set, or that of all flows of the set which find none. As long as
+    /// packets wait in that one, flows without a place of their own go there, so that a flow's packets are in one place.
+    fn place(&mut self, hash: u64, now_ns: u64) -> u32 {
+        let set = hash as usize % (self.tags.len() / WAYS);
+        let (first, tag) = (set * WAYS, (hash >> 32) as u32 | 1);
+        if let Some(way) = self.tags[first..first + WAYS].iter().position(|own| *own == tag) {
+            self.flows[first + way].is_known = true;
             return (first + way) as u32;
         }
-        if let Some(way) = self.flows[set].iter().position(|flow| flow.place == Place::Idle) {
-            self.tags[first + way] = tag;
-            self.flows[first + way].codel = Codel::NEW;
-            return (first + way) as u32;
+        let shared = self.tags.len() + set;
+        if self.flows[shared].place != Place::Idle {
+            return shared as u32;
         }
-        (first + tag as usize / 2 % WAYS) as u32
+        let flows = &mut self.flows[first..first + WAYS];
+        // Flows that have sent one parcel are forgotten first: a flood of new flows makes nobody unknown.
+        let is_old = |flow: &Flow| !flow.is_known || now_ns.saturating_sub(flow.last_ns) > KNOWN_NS;
+        let is_free = |flow: &Flow| flow.place == Place::Idle && is_old(flow);
+        let unknown = flows.iter().position(|flow| is_free(flow) && !flow.is_known);
+        let Some(way) = unknown.or_else(|| flows.iter().position(is_free)) else { return shared as u32 };
+        (flows[way].is_known, flows[way].codel) = (false, Codel::NEW);
+        self.tags[first + way] = tag;
+        (first + way) as u32
+    }
+
+    /// Returns the memory that is really used.
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize
+    where
+        T: Memory,
+    {
+        let parcels: usize = self.nodes.iter().flat_map(|node| &node.parcel).map(Memory::memory_bytes).sum();
+        let flows = self.flows.len() * (size_of::<Flow>() + size_of::<u32>());
+        parcels + flows + self.nodes.capacity() * size_of::<Node<T>>()
     }
 
     /// Appends a parcel to its flow, which `hash` tells. If the memory is full, other parcels are lost, or this one.
     pub fn push(&mut self, hash: u64, parcel: T, now_ns: u64, quantum: i32, taker: &mut impl Taker<T>) {
-        let id = self.place(hash);
+        let id = self.place(hash, now_ns);
         let (bytes, charge) = (parcel.left_bytes(), parcel.charge_bytes());
         let node = Node { parcel: Some(parcel), since_ns: now_ns, next: NONE };
         let at = match self.free {
@@ -241,9 +284,12 @@ impl<T: Parcel> Fair<T> {
             tail => self.nodes[tail as usize].next = at,
         }
         flow.tail = at;
+        flow.last_ns = now_ns;
         if flow.place == Place::Idle {
-            (flow.place, flow.deficit) = (Place::New, quantum);
-            self.new.push(&mut self.flows, id);
+            flow.deficit = quantum;
+            flow.place = if flow.is_known { Place::New } else { Place::Fresh };
+            let list = if flow.is_known { &mut self.new } else { &mut self.fresh };
+            list.push(&mut self.flows, id);
         }
         self.bytes += bytes;
         self.flows[id as usize].bytes += bytes;
@@ -259,8 +305,8 @@ impl<T: Parcel> Fair<T> {
         let old = flow.charge;
         flow.charge = (i64::from(old) + change) as u32;
         self.charge = (i64::from(self.charge) + change) as u32;
-        if flow.place == Place::New {
-            self.new_charge = (i64::from(self.new_charge) + change) as u32;
+        if flow.place == Place::Fresh {
+            self.fresh_charge = (i64::from(self.fresh_charge) + change) as u32;
         }
         let new = flow.charge;
         let is_same = old > 0 && new > 0 && class(old) == class(new);
@@ -312,14 +358,14 @@ impl<T: Parcel> Fair<T> {
         Some(parcel)
     }
 
-    /// Loses the first parcel of a flow that has the most; if new flows have more than half of the memory, of the oldest of those,
+    /// Loses the first parcel of a flow that has the most; if fresh flows have more than half of the memory, of the oldest of those,
     /// so that a flood of flows loses its own.
     pub fn lose_of_heaviest(&mut self, taker: &mut impl Taker<T>) {
         if self.is_empty() {
             return;
         }
-        let flood = self.new.first;
-        let is_flood = flood != NONE && self.new_charge > self.limit / 2;
+        let flood = self.fresh.first;
+        let is_flood = flood != NONE && self.fresh_charge > self.limit / 2;
         let of_flood = if is_flood { self.pop(flood) } else { None };
         let heaviest = CLASSES - 1 - self.occupied.leading_zeros() as usize;
         let parcel = of_flood.or_else(|| self.pop(self.classes[heaviest]));
@@ -334,25 +380,25 @@ impl<T: Parcel> Fair<T> {
         let Turn { most_bytes, quantum, is_whole } = turn;
         let mut served = 0;
         while served < most_bytes {
-            let is_new = self.new.first != NONE && (self.old.first == NONE || self.sparse < SPARSE_BYTES);
-            if is_new {
+            let from = self.turn_of();
+            if from != Place::Old {
                 self.reap();
             }
-            let id = if is_new { self.new.first } else { self.old.first };
+            let id = self.list(from).first;
             if id == NONE {
                 break;
             }
             if self.flows[id as usize].deficit <= 0 {
                 self.flows[id as usize].deficit += quantum;
-                self.leave(is_new, id, true);
+                self.leave(from, id, true);
                 continue;
             }
             self.lose_due(id, now_ns, taker);
             let flow = &mut self.flows[id as usize];
             let Some(node) = self.nodes.get_mut(flow.head as usize) else {
                 // RFC 8290, section 4.2: a new flow passes through the old ones, lest it be new again at once.
-                let stays = is_new && self.old.first != NONE;
-                self.leave(is_new, id, stays);
+                let stays = from != Place::Old && self.old.first != NONE;
+                self.leave(from, id, stays);
                 continue;
             };
             let parcel = node.parcel.as_mut().expect("a flow's nodes have parcels");
@@ -368,7 +414,7 @@ impl<T: Parcel> Fair<T> {
             flow.deficit -= bytes as i32;
             self.bytes -= bytes;
             served += bytes;
-            self.sparse = if is_new { self.sparse.saturating_add(bytes) } else { 0 };
+            self.sparse = if from == Place::Old { 0 } else { self.sparse.saturating_add(bytes) };
             if is_done && let Some(parcel) = self.pop(id) {
                 taker.retire(parcel);
             }
@@ -379,6 +425,23 @@ impl<T: Parcel> Fair<T> {
         served
     }
 
+    fn list(&mut self, place: Place) -> &mut List {
+        match place {
+            Place::Fresh => &mut self.fresh,
+            Place::New => &mut self.new,
+            Place::Old | Place::Idle => &mut self.old,
+        }
+    }
+
+    /// Returns the flows of which the next one is: those that send little first, the two kinds of them in turns.
+    fn turn_of(&self) -> Place {
+        let [fresh, new, old] = [self.fresh, self.new, self.old].map(|list| list.first != NONE);
+        if !fresh && !new || old && self.sparse >= SPARSE_BYTES {
+            return Place::Old;
+        }
+        if fresh && (!new || self.is_freshs_turn) { Place::Fresh } else { Place::New }
+    }
+
     /// Takes flows that have nothing out of the front of the old ones, more than one flow becomes old by: otherwise a flood of
     /// flows of one packet each would leave all flows old, and a sender's own turn would be far.
     fn reap(&mut self) {
@@ -387,16 +450,22 @@ impl<T: Parcel> Fair<T> {
             if id == NONE || self.flows[id as usize].head != NONE {
                 return;
             }
-            self.leave(false, id, false);
+            self.leave(Place::Old, id, false);
         }
     }
 
     /// Takes the first flow out of its list, and appends it to the old ones if it `stays`.
-    fn leave(&mut self, is_new: bool, id: u32, stays: bool) {
-        let list = if is_new { &mut self.new } else { &mut self.old };
+    fn leave(&mut self, from: Place, id: u32, stays: bool) {
+        let mut list = *self.list(from);
         let _ = list.pop(&self.flows);
-        if is_new {
-            self.new_charge -= self.flows[id as usize].charge;
+        *self.list(from) = list;
+        match from {
+            Place::Fresh => {
+                self.fresh_charge -= self.flows[id as usize].charge;
+                self.is_freshs_turn = false;
+            }
+            Place::New => self.is_freshs_turn = true,
+            _ => {}
         }
         self.flows[id as usize].place = if stays { Place::Old } else { Place::Idle };
         if stays {

@@ -52,6 +52,18 @@ pub trait Lines {
     fn rate(&self, line: usize) -> Option<(u64, usize)>;
 }
 
+/// Tells what waits below a line.
+pub trait Gauge {
+    /// Returns the bytes of memory that packets take which have not left the host.
+    fn unsent_bytes(&self) -> u32;
+}
+
+impl Gauge for Outside {
+    fn unsent_bytes(&self) -> u32 {
+        self.unsent_bytes()
+    }
+}
+
 /// Lays segments into a batch, and counts.
 struct Laying<'a> {
     batch: Option<(&'a mut Batch, Room)>,
@@ -95,19 +107,19 @@ impl Taker<Whole> for Laying<'_> {
 
 /// The packets for one peer, or for several that share the line.
 #[derive(Debug)]
-struct Line {
+struct Line<G> {
     /// `None` until the first packet comes.
     fair: Option<Box<Fair<Whole>>>,
     below: Below,
     shaper: Shaper,
     /// The socket that takes them.
-    outside: Outside,
+    outside: G,
     /// The bytes that may be below, by the last look and by what was handed on since.
     unsent_bytes: u32,
 }
 
-impl Line {
-    fn new(outside: Outside) -> Self {
+impl<G: Gauge> Line<G> {
+    fn new(outside: G) -> Self {
         Self { fair: None, below: Below::default(), shaper: Shaper::default(), outside, unsent_bytes: 0 }
     }
 
@@ -125,8 +137,8 @@ impl Line {
 
 /// The queue of one device, read by one lane at a time.
 #[derive(Debug)]
-struct Queue<L> {
-    lines: Vec<Line>,
+struct Queue<L, G = Outside> {
+    lines: Vec<Line<G>>,
     of: L,
     /// The lines in which packets wait, by bits, and the one that is asked first.
     busy: u64,
@@ -138,7 +150,20 @@ struct Queue<L> {
     begun: Instant,
 }
 
-impl<L: Lines> Queue<L> {
+impl<L: Lines, G: Gauge> Queue<L, G> {
+    fn new(outsides: impl IntoIterator<Item = G>, of: L) -> Self {
+        Self {
+            lines: outsides.into_iter().take(LINES_MAX).map(Line::new).collect(),
+            of,
+            busy: 0,
+            first: 0,
+            charge: 0,
+            buffers: Buffers::default(),
+            seeds: Seeds::random(),
+            begun: Instant::now(),
+        }
+    }
+
     fn now_ns(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
@@ -228,7 +253,7 @@ impl<L: Lines> Queue<L> {
 
     /// Loses a packet of the line that has the most.
     fn lose(&mut self, counters: &Counters) {
-        let charge = |line: &Line| line.fair.as_ref().map_or(0, |fair| fair.charge());
+        let charge = |line: &Line<G>| line.fair.as_ref().map_or(0, |fair| fair.charge());
         let heaviest = (0..self.lines.len()).max_by_key(|&at| charge(&self.lines[at]));
         let at = heaviest.expect("there is a line");
         let Some(fair) = &mut self.lines[at].fair else { return };
@@ -257,17 +282,7 @@ impl<L: Lines> Source<L> {
     /// Returns the packets of `tun` by flows. Each leaves by the socket of its line, of which there are at most [`LINES_MAX`], and
     /// `of` tells which that is.
     pub fn by_flows(tun: Tun, outsides: impl IntoIterator<Item = Outside>, of: L) -> Self {
-        let queue = Queue {
-            lines: outsides.into_iter().take(LINES_MAX).map(Line::new).collect(),
-            of,
-            busy: 0,
-            first: 0,
-            charge: 0,
-            buffers: Buffers::default(),
-            seeds: Seeds::random(),
-            begun: Instant::now(),
-        };
-        Self { tun, queue: Some(Box::new(queue)) }
+        Self { tun, queue: Some(Box::new(Queue::new(outsides, of))) }
     }
 
     /// Fills `batch` with the packets that are next, and waits for the first.
@@ -287,3 +302,6 @@ impl<L: Lines> Source<L> {
         if waits { None } else { self.tun.fd() }
     }
 }
+
+#[cfg(test)]
+mod tests;

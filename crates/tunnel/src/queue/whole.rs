@@ -12,7 +12,7 @@ use super::{LIMIT_BYTES, fair::Parcel};
 /// The lengths of buffers.
 const BUFFERS: [usize; 5] = [512, 2048, 5 << 10, 16 << 10, WHOLE_BYTES];
 /// The memory of a place in a queue, twice: places grow in steps of two.
-const PLACE_BYTES: u32 = 128;
+pub const PLACE_BYTES: u32 = 128;
 
 /// A superpacket that waits.
 #[derive(Debug)]
@@ -141,6 +141,12 @@ impl Buffers {
             }
             None => vec![0; BUFFERS[kind]].into(),
         }
+    }
+
+    /// Returns the memory of the buffers that are free.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Keeps a buffer, if all that are in use or free are within the limit.
