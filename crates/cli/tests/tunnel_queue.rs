@@ -1,4 +1,5 @@
-//! `sealane tunnel` before a link that is slower than what is sent: packets wait in the gateway, where flows take turns.
+//! `sealane tunnel` before links that are slower than what is sent: packets wait in the gateway, where flows take turns, and peers have
+//! lines of their own.
 
 mod network;
 mod program;
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use network::missing;
 use network::pair::{INNER, Manner, Pair, TUNNEL};
+use network::{Net, missing};
 use program::{skip, text};
 
 /// Rounds of a flood, the packets of each, and their bytes: 2 s at the link's rate.
@@ -20,6 +21,17 @@ const BYTES: usize = 1300;
 const LINK: &str = "root tbf rate 20mbit burst 32kb latency 50ms";
 /// Nothing comes any more.
 const SILENCE: Duration = Duration::from_secs(3);
+
+/// Makes a device slow. Returns the reason why it cannot.
+fn slow(namespace: &str, device: &str, link: &str) -> Option<String> {
+    let mut slow = Command::new("tc");
+    slow.args(["-n", namespace, "qdisc", "add", "dev", device]).args(link.split(' '));
+    match slow.output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("no slow link: {}", text(&output.stderr))),
+        Err(error) => Some(format!("no slow link: {error}")),
+    }
+}
 
 /// Sends a flood with a packet of another flow in each round. Returns the packets of the flood that had come when the last of the
 /// others came, those that came in all, and the others that came.
@@ -68,30 +80,96 @@ fn a_flow_that_sends_little_does_not_wait_for_a_flood() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    for (tag, site) in [("qa", "queueing = \"fair\"\n"), ("qb", "")] {
+    for (tag, site) in [("qa", "queueing = \"fq-codel\"\n"), ("qb", "queueing = \"fifo\"\n")] {
         let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
-        let mut slow = Command::new("tc");
-        slow.args(["-n", &pair.names[0], "qdisc", "add", "dev", "o0"]).args(LINK.split(' '));
-        let slow = slow.output();
-        if let Some(why) = match &slow {
-            Ok(output) if output.status.success() => None,
-            Ok(output) => Some(text(&output.stderr).to_owned()),
-            Err(error) => Some(error.to_string()),
-        } {
-            return skip(&format!("no slow link: {why}"));
+        if let Some(why) = slow(&pair.names[0], "o0", LINK) {
+            return skip(&why);
         }
         let [before, came, others] = flood(&pair);
         let queues = pair.status(0)["queues"].clone();
-        if site.contains("fair") {
+        if site.contains("fq-codel") {
             assert!(before < came / 2, "{before} of {came} came first: {queues}");
             assert_eq!(others, ROUNDS, "{queues}");
             let waited = queues[0]["wait_p99_us"].as_u64().expect("a time");
             assert!(waited > 5000, "{queues}");
             // The flood does not answer, so its queue loses packets.
             assert!(queues[0]["lost_packets"].as_u64() > Some(0), "{queues}");
+            let inward = pair.status(1)["queues"].clone();
+            assert!(inward[1]["direction"] == "in" && inward[1]["wait_p50_us"].is_u64(), "{inward}");
         } else {
             assert!(before > came / 2, "{before} of {came} came first");
             assert_eq!(queues.as_array().map(Vec::len), Some(0), "{queues}");
         }
     }
+}
+
+/// Two peers behind links of their own, one of 10 Mb/s with a flood of 2,000 packets. All of as many packets to the other have come
+/// before a quarter of the flood has.
+#[test]
+fn a_slow_peer_keeps_no_packet_of_another_waiting() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    const COUNT: u64 = 2000;
+    let mut net = Net::new("q", &["hub", "slow", "fast"]);
+    let hosts = [("slow", "192.0.2", "10.91.1"), ("fast", "198.51.100", "10.91.2")];
+    let hub = net.key("hub");
+    let mut site =
+        "listen = \"0.0.0.0:4500\"\nqueueing = \"fq-codel\"\naddresses = [\"10.91.0.1/32\"]\n".to_owned();
+    for (host, outer, inner) in hosts {
+        let [own, other] = [1, 2].map(|end| format!("{outer}.{end}/24"));
+        net.link([("hub", host, &own), (host, "o0", &other)], 1500);
+        site += &format!(
+            "[[peers]]\nname = \"{host}\"\nkey = \"{}\"\nnetworks = [\"{inner}.1/32\"]\nendpoint = \"{outer}.2:4500\"\n",
+            net.key(host)
+        );
+    }
+    net.gateway("hub", 1400, &site);
+    for (host, outer, inner) in hosts {
+        let site = format!(
+            "listen = \"{outer}.2:4500\"\naddresses = [\"{inner}.1/32\"]\n[[peers]]\nname = \"hub\"\nkey = \"{hub}\"\n\
+             networks = [\"10.91.0.1/32\"]\nendpoint = \"{outer}.1:4500\"\n"
+        );
+        net.gateway(host, 1400, &site);
+        net.wait_for_ping("hub", &format!("{inner}.1"));
+    }
+    if let Some(why) = slow(&net.name("hub"), "slow", "root tbf rate 10mbit burst 16kb limit 8mb") {
+        return skip(&why);
+    }
+    let receivers = hosts.map(|(host, _, inner)| {
+        let socket = net.inside(host, || UdpSocket::bind((format!("{inner}.1"), 0)).expect("a port"));
+        socket.set_read_timeout(Some(SILENCE)).expect("a socket");
+        socket
+    });
+    let senders = [(); 2].map(|()| net.inside("hub", || UdpSocket::bind("10.91.0.1:0").expect("a port")));
+    let to = receivers.each_ref().map(|socket| socket.local_addr().expect("a port"));
+    let came = [AtomicU64::new(0), AtomicU64::new(0)];
+    let slow_came = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for (at, receiver) in receivers.iter().enumerate() {
+            let (came, slow_came) = (&came, &slow_came);
+            scope.spawn(move || {
+                while receiver.recv(&mut [0; BYTES]).is_ok() {
+                    came[at].fetch_add(1, SeqCst);
+                    if at == 1 {
+                        slow_came.store(came[0].load(SeqCst), SeqCst);
+                    }
+                }
+            });
+        }
+        for round in 0..COUNT / PACKETS {
+            for _ in 0..PACKETS {
+                senders.iter().zip(to).for_each(|(sender, to)| {
+                    sender.send_to(&[round as u8; BYTES], to).expect("it is sent");
+                });
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let queues = net.status("hub")["queues"].clone();
+    let [_, fast] = came.map(AtomicU64::into_inner);
+    let before = slow_came.into_inner();
+    // The device drops what the processor is too slow for.
+    assert!(fast >= COUNT * 9 / 10, "{fast} of {COUNT} came: {queues}");
+    assert!(before < COUNT / 2, "{before} of the flood came before all {fast}: {queues}");
 }

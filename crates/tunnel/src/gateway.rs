@@ -269,7 +269,7 @@ pub fn run(
     let warnings = keeper.set_up(&wanted, control_folder)?;
     let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
     let outside = Outside::open(site, mark).map_err(listen_error)?;
-    let siblings = match site.queueing.is_fair() {
+    let siblings = match site.queueing.is_fq_codel() {
         true => siblings(&outside, site.peers.len(), mark),
         false => Vec::new(),
     };
@@ -314,7 +314,7 @@ pub fn run(
     let lanes = lanes.map_or_else(|| lanes_of(site, &*engine), NonZeroUsize::get);
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
     let waits = Arc::new(AtomicBool::new(false));
-    let (source, sink) = match site.queueing.is_fair() {
+    let (source, sink) = match site.queueing.is_fq_codel() {
         true => {
             from_peers.report_times();
             let lines = PeerLines::new(&peers, gauges.len());

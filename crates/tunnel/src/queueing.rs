@@ -1,11 +1,10 @@
-//! The choice between queues for packets of the device.
+//! The choice between queues. Whichever is the default (`#[default]`), tests and documents name the one that they mean.
 
 /// The order in which packets of the device leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queueing {
-    /// Flows take turns, and none stands for long. Not the default: where the processor is the limit its rate is not yet that of
-    /// [`Self::Fifo`].
-    Fair,
+    /// Flows take turns, and none stands for long (FQ-CoDel, RFC 8290).
+    FqCodel,
     /// As they come; whatever the link does not take yet waits in the socket.
     #[default]
     Fifo,
@@ -13,7 +12,7 @@ pub enum Queueing {
 
 impl Queueing {
     /// Returns whether flows take turns.
-    pub fn is_fair(self) -> bool {
-        self == Self::Fair
+    pub fn is_fq_codel(self) -> bool {
+        self == Self::FqCodel
     }
 }

@@ -474,8 +474,8 @@ impl Site {
             queueing: choice(
                 &place,
                 raw.queueing.as_ref(),
-                &[("fifo", Queueing::Fifo), ("fair", Queueing::Fair)],
-                "queueing is \"fair\" or \"fifo\"",
+                &[("fifo", Queueing::Fifo), ("fq-codel", Queueing::FqCodel)],
+                "queueing is \"fq-codel\" or \"fifo\"",
             )?,
             masquerades: raw.masquerade.as_ref().is_some_and(|word| *word.get_ref()),
             pool,

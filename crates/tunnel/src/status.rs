@@ -303,7 +303,7 @@ impl Status {
             path_messages: messages.map(|(verdict, count)| (verdict.name().to_owned(), count)).collect(),
             queues: peers
                 .queueing()
-                .is_fair()
+                .is_fq_codel()
                 .then(|| peers.waiting().map(Counters::read))
                 .into_iter()
                 .flat_map(|counts| ["out", "in"].into_iter().zip(counts))

@@ -25,7 +25,7 @@ pub(super) fn read(place: &Text<'_>, raw: &RawPeer, site: &Site) -> Result<Optio
     let Some(word) = &raw.rate else { return Ok(None) };
     let message = match parse(word.get_ref()) {
         None => "a rate is a number with a unit, such as \"95Mbit\", from 64kbit to 1000Gbit",
-        Some(_) if !site.queueing.is_fair() => {
+        Some(_) if !site.queueing.is_fq_codel() => {
             "a rate takes a queue: queueing = \"fq-codel\" beside `listen`"
         }
         rate => return Ok(rate),
