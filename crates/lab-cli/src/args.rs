@@ -20,6 +20,7 @@ use clap_complete::Shell;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
+use sealane_lab::request::CongestionControl;
 use sealane_lab::tunnel::Topology;
 use sealane_terminal::help::{explained, one_of};
 use sealane_terminal::laboratory::LABORATORY;
@@ -90,6 +91,10 @@ fn stage() -> impl TypedValueParser<Value = Stage> {
 
 fn topology() -> impl TypedValueParser<Value = Topology> {
     one_of(&Topology::ALL, |topology| topology.name())
+}
+
+fn congestion_control() -> impl TypedValueParser<Value = CongestionControl> {
+    one_of(&CongestionControl::ALL, |control| control.name())
 }
 
 fn end() -> impl TypedValueParser<Value = End> {

@@ -68,6 +68,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             let request = Request {
                 only: arguments.only,
                 seconds: arguments.seconds,
+                congestion_control: arguments.congestion_control,
                 ..request_of_hosts(arguments.program, hosts, runs)
             };
             conduct(Family::of("lab tunnel").run, &request, &shown(&arguments.shown)?)

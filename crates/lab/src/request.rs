@@ -17,6 +17,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A congestion control of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// CUBIC (RFC 9438), Linux's default.
+    Cubic,
+    /// BBR.
+    Bbr,
+}
+
+impl CongestionControl {
+    /// All, in the order of the help.
+    pub const ALL: [Self; 2] = [Self::Cubic, Self::Bbr];
+
+    /// Returns the kernel's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
 /// The parameters.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -56,6 +78,8 @@ pub struct Request {
     pub rounds: Option<usize>,
     /// The length in seconds of a run that has no other end; by default that of the profile.
     pub seconds: Option<u32>,
+    /// The congestion control of TCP through tunnels; by default CUBIC for delays beside load, and otherwise the host's.
+    pub congestion_control: Option<CongestionControl>,
     /// The numbers of lanes, for studies that vary them; by default 1, 2, 4 and so on, and all CPUs.
     pub lanes: Vec<usize>,
 }
@@ -81,6 +105,7 @@ impl Default for Request {
             between: Vec::new(),
             rounds: None,
             seconds: None,
+            congestion_control: None,
             lanes: Vec::new(),
         }
     }

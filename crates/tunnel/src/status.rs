@@ -71,12 +71,20 @@ impl QueueStatus {
     }
 }
 
-/// The name of the counts of queues.
-const QUEUES: &str = "queue";
-/// The meaning of the counts of queues.
-const ABOUT_QUEUES: &str = "the time that packets waited here for the link, of half of them and of 99 %, in the newest seconds; \
-     marked: flows that waited more than 5 ms were told so by ECN; lost: those that do not know ECN lost a packet in its place; \
-     full: packets of the longest flows were lost because memory was full";
+/// The directions of queues, with the meaning of their counts.
+const QUEUES: [(&str, &str); 2] = [
+    (
+        "out",
+        "the time that packets waited here for the link, of half of them at most and of 99 %, in the newest seconds; marked: flows whose \
+         packets waited more than 5 ms were told so by ECN; lost: those that do not know ECN lost a packet in its place; full: packets \
+         of the longest flows were lost because memory was full",
+    ),
+    (
+        "in",
+        "the same from the arrival at this host until this host's own network stack took them: they wait where the processor is slower \
+         than the link",
+    ),
+];
 
 /// The state of one peer, and the counts of its packets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -320,9 +328,9 @@ impl Status {
     /// Returns the status as text for people, with the meaning of each count of dropped packets.
     pub fn explained(&self) -> String {
         let meaning = |name: &str| DropReason::ALL.into_iter().find(|reason| reason.name() == name);
-        self.text_with(|name| match name {
-            QUEUES => Some(ABOUT_QUEUES),
-            name => meaning(name).map(DropReason::meaning),
+        self.text_with(|name| match QUEUES.iter().find(|(direction, _)| *direction == name) {
+            Some((_, about)) => Some(*about),
+            None => meaning(name).map(DropReason::meaning),
         })
     }
 
@@ -384,15 +392,16 @@ impl Status {
                     writeln!(text, "  {direction:<3} spi {spi:#010x}  {suite}, {age_s} s, {packets} packets");
             }
         }
+        text += if self.queues.is_empty() { "" } else { "\n" };
         for queue in &self.queues {
             let QueueStatus { direction, marked, lost_packets, full_packets, .. } = queue;
             let ms =
                 |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
             let (half, most) = (ms(queue.wait_p50_us), ms(queue.wait_p99_us));
-            let meaning = meaning(QUEUES).map_or_else(String::new, |meaning| format!("  {meaning}"));
+            let meaning = meaning(direction).map_or_else(String::new, |meaning| format!("  {meaning}"));
             let _ = writeln!(
                 text,
-                "\nqueue {direction:<3}  {half} ms, 99 % {most} ms, marked {marked}, lost {lost_packets}, full {full_packets}{meaning}"
+                "queue {direction:<3}  {half} ms, 99 % {most} ms, marked {marked}, lost {lost_packets}, full {full_packets}{meaning}"
             );
         }
         for (title, counts) in
@@ -531,14 +540,24 @@ mod tests {
             peers: vec![peer],
             drops: vec![("bad_integrity".to_owned(), 9)],
             path_messages: vec![("foreign".to_owned(), 3)],
-            queues: vec![QueueStatus {
-                direction: "out".to_owned(),
-                marked: 5,
-                lost_packets: 6,
-                full_packets: 0,
-                wait_p50_us: Some(310),
-                wait_p99_us: Some(2100),
-            }],
+            queues: vec![
+                QueueStatus {
+                    direction: "out".to_owned(),
+                    marked: 5,
+                    lost_packets: 6,
+                    full_packets: 0,
+                    wait_p50_us: Some(310),
+                    wait_p99_us: Some(2100),
+                },
+                QueueStatus {
+                    direction: "in".to_owned(),
+                    marked: 0,
+                    lost_packets: 7,
+                    full_packets: 0,
+                    wait_p50_us: None,
+                    wait_p99_us: None,
+                },
+            ],
         }
     }
 
@@ -561,6 +580,7 @@ mod tests {
         }
         for line in [
             "sealane_tunnel_queue_lost_packets_total{device=\"sl0\",direction=\"out\"} 6\n",
+            "sealane_tunnel_queue_lost_packets_total{device=\"sl0\",direction=\"in\"} 7\n",
             "sealane_tunnel_queue_wait_seconds{device=\"sl0\",direction=\"out\",quantile=\"0.99\"} 0.0021\n",
         ] {
             assert!(text.contains(line), "{text}");
@@ -589,9 +609,11 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
-        assert!(text.contains("queue out  0.31 ms, 99 % 2.10 ms, marked 5, lost 6, full 0\n"), "{text}");
+        let queues = "\n\nqueue out  0.31 ms, 99 % 2.10 ms, marked 5, lost 6, full 0\nqueue in   - ms, 99 % - ms, marked 0, lost 7, full 0\n";
+        assert!(text.contains(queues), "{text}");
         let explained = status.explained();
-        assert!(explained.contains("full 0  the time that packets waited"), "{explained}");
+        assert!(explained.contains("full 0  the time that packets waited here for the link"), "{explained}");
+        assert!(explained.contains("full 0  the same from the arrival at this host"), "{explained}");
         assert!(explained.contains("bad_integrity        9  forged or damaged"), "{explained}");
         assert_eq!(explained.lines().count(), text.lines().count());
         let json = serde_json::to_string(&status).expect("it is data");

@@ -11,6 +11,7 @@ use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::macro_benchmarks;
 use sealane_lab::program::End;
+use sealane_lab::request::CongestionControl;
 use sealane_lab::studies::{self, Family};
 use sealane_lab::tunnel::{PEERS, Topology};
 use sealane_stack::Spec;
@@ -112,6 +113,9 @@ pub struct LabTunnelArgs {
     /// Duration of a run, in seconds; by default as the profile has it
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: Option<u32>,
+    /// Congestion control of TCP; by default cubic for the tests `loaded`, and otherwise as found
+    #[arg(long, value_name = "NAME", value_parser = super::congestion_control())]
+    pub congestion_control: Option<CongestionControl>,
     /// The output of the figures.
     #[command(flatten)]
     pub shown: LabShown,

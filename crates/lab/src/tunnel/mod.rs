@@ -7,6 +7,7 @@
 pub(crate) mod between;
 mod claims;
 mod components;
+mod delays;
 mod foreign;
 pub(crate) mod net;
 mod null;
@@ -23,6 +24,7 @@ use crate::request::Request;
 use crate::scratch::Scratch;
 use crate::studies::{self, ATOMIC, COSTS, Cost, Family, Study, cost, cost_for_each_topology, study};
 use between::{Between, Keys, Ours};
+use delays::LOADS;
 use net::Net;
 use std::io::Write;
 use std::time::Instant;
@@ -34,7 +36,7 @@ pub use traffic::TESTS;
 
 /// The family of `sealane lab tunnel`.
 pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab tunnel", parts: &TESTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+    &[Family { command: "lab tunnel", parts: &PARTS, costs: PARTS_COSTS, studies: STUDIES, run }];
 
 /// The time to start all tunnels, then that of the tests through those connections that a short profile asks for.
 const PARTS_COSTS: &[Cost] = &[
@@ -56,7 +58,21 @@ const PARTS_COSTS: &[Cost] = &[
     cost_for_each_topology(&["tiny"], 15),
     cost_for_each_topology(&["large"], 12),
     cost(&["ah"], 10),
+    // A short profile has the other loads through connections that the request names.
+    cost(&["loaded"], 25),
+    cost(&["loaded-32", "loaded-flood"], 1),
 ];
+
+/// The names of all tests.
+const PARTS: [&str; TESTS.len() + LOADS.len()] = {
+    let mut parts = [""; TESTS.len() + LOADS.len()];
+    let mut at = 0;
+    while at < parts.len() {
+        parts[at] = if at < TESTS.len() { TESTS[at] } else { LOADS[at - TESTS.len()] };
+        at += 1;
+    }
+    parts
+};
 
 const STUDIES: &[Study] = &[
     Study {
@@ -97,6 +113,12 @@ const STUDIES: &[Study] = &[
         studies::OWN,
         "links that split trains, and rates without loss, beside a tunnel that only moves packets",
         &["tcp1-no-segmentation", "no-loss1400", "no-loss64"],
+    ),
+    study(
+        "delays",
+        studies::OWN,
+        "the delay beside a download, 32 of them and a flood, before links of several rates, with either queue",
+        &LOADS,
     ),
     study("R22", COSTS, "faster networks: what remains of clear, by suite", &["tcp1", "tcp4"]),
     study("A10", ATOMIC, "AH by components: header, touching, arithmetic", &["ah"]),
@@ -307,6 +329,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             report.outcomes.extend(asked.through(topology, &foreign, progress)?);
         }
     }
+    if request.wants(&LOADS) {
+        net::missing(&request.surroundings, &["iperf3", "timeout", "tc"])?;
+        let foreign: Vec<foreign::Peer> = foreign::peers().into_iter().flatten().collect();
+        let how = (repetition, seconds);
+        report.outcomes.extend(delays::outcomes(request, &foreign, how, progress)?);
+    }
     if request.wants(&["ah"]) {
         report.outcomes.extend(components::outcomes(
             request,
@@ -426,6 +454,7 @@ impl Sampler for Turns<'_> {
             tiny_files: traffic::tiny_files(self.request.profile),
             workload: self.workload.as_ref(),
             is_tls,
+            control: self.request.congestion_control,
         };
         traffic.run(test)
     }

@@ -29,6 +29,16 @@ pub(crate) enum Links {
     Gigabit,
 }
 
+/// The rate of the link that tunnels cross, in megabits a second, and the burst of its token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) megabits: u32,
+    pub(super) burst_kib: u32,
+}
+
+/// The bytes that wait before a limited link.
+const LIMITED_KIB: u32 = 512;
+
 /// The hosts, the links between them, and the cores that they may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ground {
@@ -345,6 +355,21 @@ impl Net {
             let name = &self.names[host];
             let words = format!("netns exec {name} ethtool -K o{end} tx-udp-segmentation {state}");
             ip(&words)
+        })
+    }
+
+    /// Limits the link that tunnels cross, at both ends, or lets it be as fast as it can.
+    pub(super) fn limit(&self, limit: Option<Limit>) -> Result<(), LabError> {
+        let pair = self.pair.ok_or_else(|| unavailable("there are several links to limit"))?;
+        pair.into_iter().enumerate().try_for_each(|(end, host)| {
+            let name = &self.names[host];
+            // There is none yet, or the one of the last run.
+            let _ = run("tc", &format!("-n {name} qdisc del dev o{end} root"));
+            let Some(Limit { megabits, burst_kib }) = limit else { return Ok(()) };
+            let words = format!("root tbf rate {megabits}mbit burst {burst_kib}kb limit {LIMITED_KIB}kb");
+            run("tc", &format!("-n {name} qdisc add dev o{end} {words}"))
+                .map(drop)
+                .map_err(|error| unavailable(format_args!("no link of {megabits} Mb/s: {error}")))
         })
     }
 

@@ -10,6 +10,7 @@ use crate::error::unavailable;
 use crate::experiment::{Found, Profile, RATE, Sample};
 use crate::load::Watch;
 use crate::peers::{CURL_HTTP, CURL_HTTPS, Installed, Peer as _, Server, Workload, tiny_pages};
+use crate::request::CongestionControl;
 use crate::surroundings::Surroundings;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -70,10 +71,12 @@ enum Kind {
 const PINGS: (u32, u32) = (300, 3);
 /// Milliseconds between round trips beside load.
 const LOADED_PING_MS: u32 = 15;
+/// The same where the delay beside load is what is measured.
+pub(super) const BESIDE_MS: u32 = 7;
 /// iperf3's arguments for four connections.
 const FOUR: &str = "-P 4";
 /// The time by which the load is under way.
-const LOAD_TIME: Duration = Duration::from_millis(400);
+pub(super) const LOAD_TIME: Duration = Duration::from_millis(400);
 /// The additional seconds that a run of iperf3 may take, which otherwise waits for ever if a link has failed.
 const PATIENCE_S: u32 = 30;
 /// A link that carries nothing for this time is out of order.
@@ -162,7 +165,7 @@ pub(crate) fn carries(net: Net) -> Result<Net, LabError> {
 }
 
 /// Figures of a run, by measure.
-type Figures = BTreeMap<String, f64>;
+pub(super) type Figures = BTreeMap<String, f64>;
 
 /// Runs through one tunnel.
 pub(super) struct Traffic<'a> {
@@ -174,11 +177,15 @@ pub(super) struct Traffic<'a> {
     /// The large file.
     pub(super) workload: Option<&'a Workload>,
     pub(super) is_tls: bool,
+    /// The congestion control of TCP, if not the host's.
+    pub(super) control: Option<CongestionControl>,
 }
 
 impl Traffic<'_> {
     pub(super) fn run(&self, test: Test) -> Result<Sample, LabError> {
         let Self { net, seconds, .. } = *self;
+        let control = self.control.map_or_else(String::new, |control| format!(" -C {}", control.name()));
+        let with = |how: &str| if how.contains("-u") { how.to_owned() } else { format!("{how}{control}") };
         let rtt = |rtt_us: f64| ("rtt_us".to_owned(), rtt_us);
         let (watch, daemons) = (Watch::begin(), net.cpu_seconds());
         let figures = match test.kind {
@@ -189,13 +196,13 @@ impl Traffic<'_> {
                     thread::sleep(LOAD_TIME);
                     ping(net, (busy_ms / LOADED_PING_MS).max(5), LOADED_PING_MS)
                 });
-                let mut figures = iperf3(net, seconds, FOUR)?;
+                let mut figures = iperf3(net, seconds, &with(FOUR))?;
                 figures.extend([rtt(times.join().ok()??)]);
                 Some(figures)
             }),
             Kind::Split => {
                 net.split_trains(true)?;
-                let figures = iperf3(net, seconds, "");
+                let figures = iperf3(net, seconds, &with(""));
                 net.split_trains(false)?;
                 figures
             }
@@ -206,7 +213,7 @@ impl Traffic<'_> {
                 Some(Figures::from([("packets_per_s".to_owned(), rate)]))
             }
             Kind::Large => Some(self.large()?),
-            Kind::Bulk(how) => iperf3(net, seconds, how),
+            Kind::Bulk(how) => iperf3(net, seconds, &with(how)),
         };
         let found = Found::Values(figures.ok_or_else(|| unavailable("no result"))?);
         let is_disturbed = watch.is_disturbed(net.cpu_seconds() - daemons);
@@ -234,14 +241,28 @@ impl Traffic<'_> {
     }
 }
 
-/// Returns the mean of `count` round trips from the first host in µs.
-fn ping(net: &Net, count: u32, apart_ms: u32) -> Option<f64> {
-    let words = format!("-q -c {count} -i {} {}", f64::from(apart_ms) / 1000.0, net.server);
+/// Returns up to `count` round trips from the first host in µs; those that were lost are left out. `None` if all were.
+pub(super) fn round_trips_us(net: &Net, count: u32, apart_ms: u32) -> Option<Vec<f64>> {
+    let words = format!("-n -c {count} -i {} {}", f64::from(apart_ms) / 1000.0, net.server);
     let ping = net.command(0, "ping", &words).output().ok()?;
-    let text = String::from_utf8_lossy(&ping.stdout).into_owned();
-    let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
-    let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
-    Some(1000.0 * milliseconds)
+    let times = times_us(&String::from_utf8_lossy(&ping.stdout));
+    (!times.is_empty()).then_some(times)
+}
+
+/// Returns the times that ping has printed.
+fn times_us(text: &str) -> Vec<f64> {
+    let time = |line: &str| {
+        let (_, rest) = line.split_once(" time=")?;
+        rest.strip_suffix(" ms")?.parse::<f64>().ok()
+    };
+    text.lines().filter_map(time).map(|ms| 1000.0 * ms).collect()
+}
+
+/// Returns the median of `count` round trips from the first host in µs.
+fn ping(net: &Net, count: u32, apart_ms: u32) -> Option<f64> {
+    let mut times = round_trips_us(net, count, apart_ms)?;
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
 }
 
 /// Runs iperf3 once from every requesting host. Returns the `end` of each report, and the daemons' CPU seconds.
@@ -273,7 +294,7 @@ fn ends(net: &Net, seconds: u32, how: &str) -> Option<(Vec<Value>, f64)> {
 }
 
 /// Runs iperf3 once from every requesting host, and returns figures from the servers' counts.
-fn iperf3(net: &Net, seconds: u32, how: &str) -> Option<Figures> {
+pub(super) fn iperf3(net: &Net, seconds: u32, how: &str) -> Option<Figures> {
     let (ends, cpu_s) = ends(net, seconds, how)?;
     let (mut sums, mut all_bytes) = (Figures::new(), 0.0);
     for end in ends {
@@ -344,6 +365,15 @@ pub(super) fn bring_children(net: &Net, are_there: impl Fn() -> bool) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_of_ping_are_those_of_its_lines() {
+        let text = "PING 10.94.2.1 (10.94.2.1) 56(84) bytes of data.\n64 bytes from 10.94.2.1: icmp_seq=1 ttl=64 time=0.250 ms\n\
+                    64 bytes from 10.94.2.1: icmp_seq=3 ttl=64 time=12 ms\n\n--- 10.94.2.1 ping statistics ---\n\
+                    3 packets transmitted, 2 received, 33% packet loss, time 20ms\nrtt min/avg/max/mdev = 0.250/6/12/5 ms\n";
+        assert_eq!(times_us(text), [250.0, 12_000.0]);
+        assert!(times_us("").is_empty());
+    }
 
     #[test]
     fn the_highest_rate_without_loss_is_found() {
