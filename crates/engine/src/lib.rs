@@ -31,6 +31,7 @@ mod load;
 mod notes;
 mod operation;
 mod operations;
+mod packets;
 mod process;
 mod protection;
 pub mod record;

@@ -151,6 +151,11 @@ impl Session {
         Self::with_keys(implementations, self.protection, cipher, mac).expect("the keys were taken before")
     }
 
+    /// Returns the name of the code that software engines run for packets, for reports.
+    pub fn name_of_packets(&self) -> &'static str {
+        self.implementations.name_of_packets(self.protection)
+    }
+
     /// Returns the algorithms, which also fix the lengths of keys and tags.
     pub fn protection(&self) -> Protection {
         self.protection

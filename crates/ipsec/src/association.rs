@@ -288,7 +288,9 @@ impl Association {
         let mut salt = Salt([0; 4]);
         salt.0[..salt_bytes.len()].copy_from_slice(salt_bytes);
         let keys = Zeroizing::new([cipher_key, mac_key].concat());
-        let session = Session::with(implementations, suite.protection(), &keys).map_err(|_| wrong())?;
+        let protection = suite.protection();
+        let session =
+            Session::with(implementations.for_packets(protection), protection, &keys).map_err(|_| wrong())?;
         let (session, carried) = (Arc::new(session), Carried::default());
         let (traffic, whereabouts, remote_hosts) = (None, None, Box::default());
         Ok(Self { parameters, session, salt, carried, installed: now, traffic, whereabouts, remote_hosts })

@@ -190,6 +190,9 @@ pub struct AssociationStatus {
     pub spi: u32,
     /// The suite that protects packets, behind `ah` and `transport` if they apply.
     pub suite: String,
+    /// The code that runs it where the processor does: `sealane`, `aws-lc`, or `none`; `None` if it is not told.
+    #[serde(default)]
+    pub code: Option<String>,
     /// The seconds since it was installed.
     pub age_s: u64,
     /// The number of packets carried.
@@ -221,6 +224,7 @@ fn association(direction: &str, association: &Association, number: u64, now: Ins
         direction: direction.to_owned(),
         spi: parameters.spi,
         suite: parameters.kind().to_string(),
+        code: Some(association.session().name_of_packets().to_owned()),
         age_s: association.lived(now).as_secs(),
         packets: association.carried().packets(),
         bytes: association.carried().bytes(),
@@ -387,9 +391,12 @@ impl Status {
                 peer.received_packets, peer.received_bytes
             );
             for association in &peer.associations {
-                let AssociationStatus { direction, spi, suite, age_s, packets, .. } = association;
-                let _ =
-                    writeln!(text, "  {direction:<3} spi {spi:#010x}  {suite}, {age_s} s, {packets} packets");
+                let AssociationStatus { direction, spi, suite, code, age_s, packets, .. } = association;
+                let code = code.as_ref().map_or_else(String::new, |code| format!(" by {code}"));
+                let _ = writeln!(
+                    text,
+                    "  {direction:<3} spi {spi:#010x}  {suite}{code}, {age_s} s, {packets} packets"
+                );
             }
         }
         text += if self.queues.is_empty() { "" } else { "\n" };

@@ -161,6 +161,24 @@ fn transport_mode_joins_two_hosts() {
 }
 
 #[test]
+fn a_rate_takes_a_queue() {
+    let at = |queueing: &str, rate: &str| {
+        let text = GOOD.replace("addresses = ", &format!("queueing = \"{queueing}\"\naddresses = "));
+        parse(&text.replace("name = \"branch\"", &format!("name = \"branch\"\nrate = \"{rate}\"")))
+    };
+    let site = at("fq-codel", "95Mbit").expect("a good file");
+    assert_eq!(site.peers[0].rate.map(|rate| rate.get()), Some(95_000_000 / 8));
+    for (queueing, rate, says) in [
+        ("fifo", "95Mbit", "takes a queue"),
+        ("fq-codel", "95", "with a unit"),
+        ("fair", "95Mbit", "\"fq-codel\" or \"fifo\""),
+    ] {
+        let error = at(queueing, rate).expect_err("a fault").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn peers_do_not_share_names_indices_or_networks() {
     let peers = GOOD.find("[[peers]]").expect("a peer");
     let twice = |changes: &[(&str, &str)]| {
