@@ -15,6 +15,7 @@ mod direct;
 pub mod errors;
 mod layer_notes;
 pub mod link;
+mod looks;
 mod many;
 pub mod memory;
 mod pace;

@@ -6,6 +6,7 @@
 
 use crate::Batch;
 use crate::errors::{Failures, is_of_packet};
+use crate::looks::Looks;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -88,6 +89,7 @@ pub struct Tun {
     pending: Option<(usize, usize)>,
     outward: Join,
     pace: Pace,
+    looks: Looks,
     /// Packets that the kernel did not take, because they are malformed or the device is down.
     pub refused_packets: u64,
 }
@@ -136,6 +138,7 @@ impl Tun {
                 pending: None,
                 outward: Join::new(max_bytes, has_udp),
                 pace: Pace::default(),
+                looks: Looks::default(),
                 refused_packets: 0,
             });
         }
@@ -160,6 +163,7 @@ impl Tun {
             pending: None,
             outward: self.outward.another(),
             pace: Pace::default(),
+            looks: Looks::default(),
             refused_packets: 0,
         };
         (self, twin)
@@ -210,12 +214,19 @@ impl Tun {
         let (mut count, mut bytes, mut singles) = (0, 0, 0);
         let mut failures = Failures::default();
         loop {
-            match self.read(may_wait && count == 0) {
+            let read = self.read(may_wait && count == 0);
+            if may_wait && count == 1 {
+                self.looks.after(read.is_ok());
+            }
+            match read {
                 Ok(read) => {
                     count += 1;
                     bytes += read;
                     singles += usize::from(self.inward[1] == 0);
                     if !keep(&mut self.inward, read) {
+                        break;
+                    }
+                    if may_wait && count == 1 && !may_gather && !self.looks.pays() {
                         break;
                     }
                 }
@@ -312,15 +323,20 @@ impl Port for Tun {
         // Small packets come one by one: those that are there already share a batch, and if they come densely, a few
         // more.
         let mut may_gather = self.pace.is_dense() && !self.is_nonblocking;
-        let (mut singles, mut failures) = (0, Failures::default());
+        let (mut singles, mut reads, mut failures) = (0, 0, Failures::default());
         while end_of(batch) - start < ENOUGH_BYTES && batch.packets.len() < batch.packets.capacity() {
             let laid = batch.packets.len() - before;
-            match self.read(laid == 0) {
+            let read = self.read(laid == 0);
+            if reads == 1 {
+                self.looks.after(read.is_ok());
+            }
+            reads += 1;
+            match read {
                 Ok(read) => {
                     let before = batch.packets.len();
                     let is_laid = self.lay(batch, read, 0);
                     singles += usize::from(batch.packets.len() - before == 1);
-                    if !is_laid {
+                    if !is_laid || reads == 1 && !may_gather && !self.looks.pays() {
                         break;
                     }
                 }

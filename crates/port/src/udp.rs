@@ -3,6 +3,7 @@
 //! carries many datagrams instead (sendmmsg, recvmmsg).
 
 use crate::errors::{Failures, TooLong, Tries, Whole, is_of_packet, too_long};
+use crate::looks::Looks;
 use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
@@ -67,6 +68,7 @@ pub struct Udp {
     /// Set if the socket controls the length of its packets itself.
     whole: Option<Whole>,
     pace: Pace,
+    looks: Looks,
     /// A train that came behind one of another sender.
     pending: Option<(Train, Vec<u8>)>,
     /// Datagrams that the kernel did not take, because they are too long for the path or nobody listens.
@@ -111,6 +113,7 @@ impl Udp {
             traffic_class: 0,
             whole: None,
             pace: Pace::default(),
+            looks: Looks::default(),
             pending: None,
             refused_packets: 0,
         })
@@ -122,6 +125,7 @@ impl Udp {
         let twin = Self {
             socket: Arc::clone(&self.socket),
             pace: Pace::default(),
+            looks: Looks::default(),
             pending: None,
             refused_packets: 0,
             ..self
@@ -345,6 +349,9 @@ impl Udp {
                 }
                 None => sys::receive_train(self.socket.as_fd(), into, may_wait && laid == 0),
             };
+            if laid > 0 {
+                self.looks.after(received.is_ok());
+            }
             let train = match received {
                 Ok(train) => train,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -404,6 +411,10 @@ impl Udp {
                     return Ok(laid);
                 }
                 may_gather = false;
+            } else if is_first && !may_gather && !self.looks.pays() {
+                // There is hardly more.
+                self.is_dry = true;
+                return Ok(laid);
             }
         }
     }
