@@ -195,6 +195,58 @@ fn an_unconnected_socket_says_who_sent() {
     assert!(one.receive(&mut batch).unwrap() > 0);
 }
 
+/// The first port of an address gets all that comes, whoever sends it, and nobody else can have the address.
+#[test]
+fn siblings_send_from_the_ports_address_and_receive_nothing() {
+    for any in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0"] {
+        let socket = UdpSocket::bind(any).expect("a port");
+        let at = socket.local_addr().expect("it is bound");
+        let mut port = Udp::new(socket, None).expect("a port");
+        let mut siblings = port.siblings(7).expect("the kernel has shared addresses");
+        assert_eq!(siblings.len(), 7);
+        assert_eq!(UdpSocket::bind(at).expect_err("it is taken").kind(), ErrorKind::AddrInUse);
+        let loopback = if at.is_ipv4() { "127.0.0.1" } else { "::1" };
+        let to = std::net::SocketAddr::new(loopback.parse().expect("an address"), at.port());
+        let others: Vec<UdpSocket> =
+            (0..64).map(|_| UdpSocket::bind((loopback, 0)).expect("a port")).collect();
+        for (sibling, other) in siblings.iter_mut().zip(&others) {
+            sibling.set_peer(other.local_addr().expect("it is bound"));
+            assert_eq!(sibling.send(&batch_of(&numbered(3, 100)), 0).expect("it is sent"), 3);
+            for _ in 0..3 {
+                assert_eq!(other.recv_from(&mut [0; 100]).expect("it comes").1, to);
+            }
+        }
+        for other in &others {
+            other.send_to(b"answer", to).expect("it is sent");
+        }
+        let (mut batch, mut came) = (Batch::new(4 * 65_536, 256), 0);
+        // Loopback delivers within the call that sends.
+        while let Ok(count) = port.receive_now(&mut batch) {
+            came += count;
+            batch.clear();
+        }
+        assert_eq!(came, others.len(), "{any}");
+        for sibling in &mut siblings {
+            assert_eq!(sibling.receive_now(&mut batch).expect_err("none").kind(), ErrorKind::WouldBlock);
+        }
+    }
+}
+
+/// A datagram that was received late has waited.
+#[test]
+fn datagrams_tell_how_long_they_waited() {
+    let [near, far] = sockets();
+    let (near, mut far) = (Udp::new(near, None).expect("a port"), Udp::new(far, None).expect("a port"));
+    far.report_times().expect("the kernel reports times");
+    let mut near = near;
+    let mut batch = Batch::new(4 * 65_536, 256);
+    near.send(&batch_of(&numbered(1, 100)), 0).expect("it is sent");
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(far.receive_now(&mut batch).expect("it came"), 1);
+    assert!(far.waited > Duration::ZERO);
+    assert_eq!(far.receive_now(&mut batch).expect_err("no other").kind(), ErrorKind::WouldBlock);
+}
+
 #[test]
 fn a_destination_that_cannot_be_costs_its_packets_and_nothing_else() {
     for sees_to_lengths in [false, true] {
