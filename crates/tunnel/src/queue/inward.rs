@@ -1,6 +1,6 @@
 //! Packets of peers that wait for the device: opened, and before the write in which this host's own TCP does its work.
 //!
-//! Where the processor is the limit, packets of the tunnel wait in the socket's receive buffer. So the socket is emptied first, and what
+//! Packets wait in the socket's receive buffer if the processor is the limit. So the socket is emptied first, and what
 //! was opened waits here, where flows take turns ([`fair`](super::fair)) and none stands for long ([`codel`](super::codel)): a packet's
 //! time counts from its arrival at the socket.
 //!

@@ -171,23 +171,29 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
     /// Reads `tun` dry, and fills `batch` with a train of the line whose turn it is. Waits until there is a packet, and until its line
     /// has room for it.
     fn receive(&mut self, tun: &mut Tun, counters: &Counters, batch: &mut Batch) -> io::Result<()> {
-        let room = tun.room();
+        let (room, mut may_have) = (tun.room(), true);
         loop {
             let mut now_ns = None;
             let (mut count, mut bytes, mut refused) = (0, 0, 0);
-            tun.receive_whole(self.busy == 0, |buffer, read| {
+            let may_wait = self.busy == 0;
+            let mut keep = |buffer: &mut Box<[u8]>, read| {
                 let now_ns = *now_ns.get_or_insert_with(|| self.begun.elapsed().as_nanos() as u64);
                 refused += u64::from(!self.push(buffer, read, now_ns, counters));
                 (count, bytes) = (count + 1, bytes + read);
                 count < READ_MAX.0 && bytes < READ_MAX.1
-            })?;
+            };
+            if may_have {
+                tun.receive_whole(may_wait, &mut keep)?;
+            }
             tun.refused_packets += refused;
             let now_ns = now_ns.unwrap_or_else(|| self.now_ns());
             let Some(pause_ns) = self.serve(now_ns, room, counters, batch) else { return Ok(()) };
+            may_have = true;
             if self.busy > 0 {
-                let mut fds: Vec<PollFd<'_>> =
-                    tun.fd().iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+                let fd = tun.fd().expect("a device has a descriptor");
+                let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
                 sealane_lanes::wait(&mut fds, Duration::from_nanos(pause_ns))?;
+                may_have = !fds[0].revents().is_empty();
             }
         }
     }
