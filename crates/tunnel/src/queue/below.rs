@@ -1,6 +1,6 @@
 //! The bound on what waits below the queue: in the socket's send buffer and the queues of the device behind it.
 //!
-//! Guarantees: once the buffer drains at a rate that is known, it gets no more bytes than that rate carries in about 2 ms, but
+//! Guarantees: once the buffer drains at a rate that is known, it gets no more bytes than that rate carries in about a millisecond, but
 //! [`LEAST_BYTES`] in any case; a link that ran dry while packets waited gets more; a buffer that empties at once, as on a link
 //! that is faster than this host, is bounded by nothing here. Time is a value, in nanoseconds.
 
@@ -13,7 +13,7 @@ pub const MOST_BYTES: u32 = 7 << 20;
 /// The bytes that may wait before a rate is known.
 const FIRST_BYTES: u32 = 64 << 10;
 /// The time for which bytes may wait below.
-const WAIT_NS: f64 = 1.5e6;
+const WAIT_NS: f64 = 1.0e6;
 /// The time that a train takes on the link, at the most, and the turn of a flow.
 pub const TRAIN_NS: f64 = 0.5e6;
 const TURN_NS: f64 = 0.125e6;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_has_two_milliseconds_below_and_stays_busy() {
+    fn a_slow_link_has_little_below_and_stays_busy() {
         for (mbit_per_s, late_us) in [(20.0, 50), (100.0, 50), (100.0, 500), (1000.0, 50), (1000.0, 300)] {
             let rate = mbit_per_s / 8e3;
             let mut below = Below::default();
