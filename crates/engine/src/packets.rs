@@ -39,7 +39,7 @@ impl Implementations {
         let place =
             CHOSEN.get(self.kernels.isa() as usize).zip(ALGORITHMS.iter().position(|own| *own == aead));
         let Some((chosen, at)) = place else { return self };
-        // Where ours are cheaper for anything, there is nothing to measure.
+        // There is nothing to measure if ours are cheaper for anything.
         if self.kernels.cheaper(aead) == Cheaper::Own {
             return self;
         }

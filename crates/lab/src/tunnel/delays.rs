@@ -31,7 +31,7 @@ const LINKS: [(&str, Option<Limit>); 4] = [
     ("1 Gb/s", Some(Limit { megabits: 1000, burst_kib: 128 })),
     ("unlimited", None),
 ];
-/// What a short profile measures.
+/// The link and the load of a short profile.
 const SHORT: (&str, &str) = ("100 Mb/s", LOADS[0]);
 /// The rounds of a short profile, which makes no claim about delays.
 const SHORT_ROUNDS: usize = 3;
@@ -130,7 +130,8 @@ pub(super) fn outcomes(
     let mut skipped = Vec::new();
     if is_short {
         let (link, load) = SHORT;
-        let why = "a short profile has other links, loads and queues through connections that --between names";
+        let why =
+            "a short profile has other links, loads and queues through connections that --between names";
         skipped.push(format!("all but {load} at {link}: {why}"));
     }
     let program = request.program()?;
