@@ -72,7 +72,7 @@ fn words(load: &str, limit: Option<Limit>, control: CongestionControl) -> String
         "loaded-flood" => {
             format!(
                 "-u -l 1300 -b {}",
-                limit.map_or("0".to_owned(), |limit| format!("{}M", 3 * limit.megabits))
+                limit.map_or_else(|| "0".to_owned(), |limit| format!("{}M", 3 * limit.megabits))
             )
         }
         _ => format!("-P 4 -C {}", control.name()),
