@@ -71,7 +71,7 @@ impl Span {
         self.cut.bounds().map_or(0, |(_, most)| most)
     }
 
-    /// Returns the range.
+    /// Returns its first byte and the byte after its last.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.bytes)
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 pub enum CongestionControl {
     /// CUBIC (RFC 9438), Linux's default.
     Cubic,
-    /// BBR.
+    /// BBR as the kernel has it (version 1), where its module is there.
     Bbr,
 }
 

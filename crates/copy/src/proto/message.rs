@@ -170,7 +170,7 @@ pub enum Message {
     Version {
         /// The number of the file, which is announced only after the answer.
         file: u32,
-        /// Its path.
+        /// The path that the file will have in the target, where the version is.
         path: RelativePath,
     },
     /// Receiver to sender, for each `Version`: its size.

@@ -48,10 +48,14 @@ impl Ints for Ymm {
     fn splat(value: i32) -> Self {
         Self(op!(_mm256_set1_epi32(value)))
     }
+    /// # Safety
+    /// 8 integers are readable, with any alignment.
     #[inline(always)]
     unsafe fn load(from: *const i32) -> Self {
         Self(op!(_mm256_loadu_si256(from.cast())))
     }
+    /// # Safety
+    /// 8 integers are writable, with any alignment.
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
         op!(_mm256_storeu_si256(to.cast(), self.0));
@@ -131,6 +135,8 @@ impl Ints for Ymm {
             }
         });
     }
+    /// # Safety
+    /// The coded values up to `first + 8` are readable, and [`UNPACK_SLACK`](super::ints::UNPACK_SLACK) bytes behind them.
     #[inline(always)]
     unsafe fn unpack<const BITS: usize>(bytes: *const u8, first: usize) -> Self {
         // Four values have 9 or 10 bytes, and begin at a byte.

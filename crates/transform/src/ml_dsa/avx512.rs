@@ -48,10 +48,14 @@ impl Ints for Zmm {
     fn splat(value: i32) -> Self {
         Self(op!(_mm512_set1_epi32(value)))
     }
+    /// # Safety
+    /// 16 integers are readable, with any alignment.
     #[inline(always)]
     unsafe fn load(from: *const i32) -> Self {
         Self(op!(_mm512_loadu_si512(from.cast())))
     }
+    /// # Safety
+    /// 16 integers are writable, with any alignment.
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
         op!(_mm512_storeu_si512(to.cast(), self.0));
@@ -140,6 +144,8 @@ impl Ints for Zmm {
             }
         });
     }
+    /// # Safety
+    /// The coded values up to `first + 16` are readable, and [`UNPACK_SLACK`](super::ints::UNPACK_SLACK) bytes behind them.
     #[inline(always)]
     unsafe fn unpack<const BITS: usize>(bytes: *const u8, first: usize) -> Self {
         const fn places(bits: usize) -> [u8; 64] {

@@ -64,7 +64,7 @@ pub(crate) trait Ints: Copy {
     /// Returns sums of nothing.
     fn no_sum() -> Self::Sum;
 
-    /// Adds a product.
+    /// Adds the products `a b` to the sums, without a reduction.
     fn add_product(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
 
     /// Returns a sum divided by 2^32 modulo q.
@@ -103,14 +103,18 @@ impl Ints for One {
     fn splat(value: i32) -> Self {
         Self(value)
     }
+    /// # Safety
+    /// The integer is readable and aligned.
     #[inline(always)]
     unsafe fn load(from: *const i32) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: a readable, aligned integer.
         Self(unsafe { from.read() })
     }
+    /// # Safety
+    /// The integer is writable and aligned.
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: a writable, aligned integer.
         unsafe { to.write(self.0) }
     }
     #[inline(always)]
@@ -165,10 +169,12 @@ impl Ints for One {
     }
     #[inline(always)]
     fn transpose(_: &mut [Self; 16]) {}
+    /// # Safety
+    /// The coded values up to `first` are readable, and [`UNPACK_SLACK`] bytes behind them.
     #[inline(always)]
     unsafe fn unpack<const BITS: usize>(bytes: *const u8, first: usize) -> Self {
         let bit = first * BITS;
-        // SAFETY: the caller's contract.
+        // SAFETY: the contract: four bytes from a coded value on end within the slack.
         let window = unsafe { bytes.add(bit / 8).cast::<[u8; 4]>().read() };
         Self((u32::from_le_bytes(window) >> (bit % 8)).cast_signed() & ((1 << BITS) - 1))
     }

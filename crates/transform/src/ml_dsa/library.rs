@@ -42,6 +42,9 @@ struct Functions {
 
 macro_rules! functions {
     ($key_pair:literal, $public_of:literal, $sign:literal, $verify:literal) => {{
+        // # Safety
+        // Places for keys and signatures are as long as the set's are, the seed and the random value have 32 bytes, a
+        // representative and a prefix as many as their lengths say; an empty prefix may be null.
         unsafe extern "C" {
             #[link_name = $key_pair]
             fn key_pair(public: *mut u8, private: *mut u8, seed: *const u8) -> c_int;

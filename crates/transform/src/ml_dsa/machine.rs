@@ -93,7 +93,7 @@ pub(crate) trait Machine: Copy {
     /// Returns states that have absorbed a padded block each, permuted.
     fn absorbed(self, sponge: Sponge, blocks: &[[u8; BLOCK_BYTES]; STREAMS_MAX]) -> Self::States;
 
-    /// Permutes.
+    /// Applies Keccak-f[1600] to each state.
     fn permute(self, states: &mut Self::States);
 
     /// Writes the first words of each state to its row; up to 64 bytes behind them are overwritten.

@@ -31,9 +31,9 @@ pub enum Operation {
     },
     /// The signature of a message.
     Sign {
-        /// The key.
+        /// The signer's key, prepared.
         key: Arc<MlDsaPrivateKey>,
-        /// The message.
+        /// The bytes to sign with their context, or their representative.
         message: MlDsaMessage,
         /// Random bytes, which hedge the signature against faults and side channels, or zeros, which make it
         /// deterministic.
@@ -43,7 +43,7 @@ pub enum Operation {
     Verify {
         /// The signer's key.
         key: Arc<MlDsaPublicKey>,
-        /// The message.
+        /// The bytes that were signed with their context, or their representative.
         message: MlDsaMessage,
         /// The signature, of any length.
         signature: Vec<u8>,

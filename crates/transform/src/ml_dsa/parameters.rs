@@ -158,7 +158,7 @@ impl MlDsaSet {
     /// All sets, the smallest first.
     pub const ALL: [Self; 3] = [Self::MlDsa44, Self::MlDsa65, Self::MlDsa87];
 
-    /// Returns the parameters.
+    /// Returns its row of FIPS 204, table 1.
     pub(crate) const fn parameters(self) -> &'static Parameters {
         match self {
             Self::MlDsa44 => &ML_DSA_44,
