@@ -105,6 +105,9 @@ pub(crate) const OF_COMPARERS: &[Lie] = &[
             liar.tell(&sign(1, vec![span(0, OLD_BYTES, Cut::Content(12)); 20]));
         }
     }),
+    ("a version of a file that is as long as there is", Refused, |liar, line| {
+        open(liar, line, u64::MAX / 2);
+    }),
     ("a copy of a version that is not open", Refused, |_, line| {
         line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 5000));
         copy(line, 0, 0, 5000);

@@ -468,7 +468,7 @@ impl Files {
             _ => None,
         };
         let version = match &self.deltas {
-            Some(deltas) if part.is_some() => deltas.version(number, &entry.path)?,
+            Some(deltas) if part.is_some() => deltas.version(number, &entry)?,
             _ => None,
         };
         let digest = self.intake.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));

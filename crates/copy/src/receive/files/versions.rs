@@ -173,10 +173,13 @@ impl Deltas {
     }
 
     /// Returns the version that was opened for a file, if it was.
-    pub(super) fn version(&self, number: u32, path: &RelativePath) -> Result<Option<Arc<Version>>, Error> {
+    pub(super) fn version(&self, number: u32, entry: &Entry) -> Result<Option<Arc<Version>>, Error> {
         match self.state().versions.get(&number) {
-            Some(version) if version.path != *path => {
+            Some(version) if version.path != entry.path => {
                 Err(Error::protocol("the sender compares a file with the version of another"))
+            }
+            Some(_) if entry.metadata.size_bytes > sealane_delta::FILE_BYTES_MAX => {
+                Err(Error::protocol("the sender compares a file that is too long for it"))
             }
             version => Ok(version.cloned()),
         }
@@ -266,7 +269,7 @@ impl Files {
             table.open.get(&number).cloned()
         };
         let Some(file) = file else { return Ok(()) };
-        if deltas.version(number, &file.entry.path)?.is_none() || file.growing || file.part.is_none() {
+        if deltas.version(number, &file.entry)?.is_none() || file.growing || file.part.is_none() {
             return Err(Error::protocol("the sender compares what is no file of a known size"));
         }
         file.state().build_of(&file, version.clone());
