@@ -151,7 +151,9 @@ mod tests {
             assert_eq!(Plan::of_operations(&one).unwrap().len(), 3 * steps, "{algorithm}");
             let tiers = [Tier::Generic, Tier::Native].map(Some).to_vec();
             let both = Plan::of_operations(&PublicKeyOptions { tiers, ..one }).unwrap();
-            assert_eq!(both.len(), 3 * steps, "{algorithm}: AWS-LC's operation stands for tier generic");
+            // AWS-LC's operation stands for tier generic where that has no code of ours.
+            let tiers = if algorithm.name().starts_with("ml-dsa-") { 2 } else { 1 };
+            assert_eq!(both.len(), 3 * steps * tiers, "{algorithm}");
         }
     }
 
