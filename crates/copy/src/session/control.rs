@@ -163,7 +163,8 @@ impl Control<'_> {
         if self.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
         }
-        let is_busy = self.carriage.work(self.channel)?;
+        // A peer may have said its last and be gone, which is noticed when it is heard.
+        let is_busy = self.carriage.work(self.channel).unwrap_or(false);
         let received = {
             let bell = lines.control().fd(CONTROL);
             let (stream, for_room) = self.carriage.wants();
