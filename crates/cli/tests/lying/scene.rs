@@ -131,8 +131,23 @@ impl Scene {
         self.check().map_err(|reason| format!("{name}: {reason}"))
     }
 
+    /// Joins with this request, tells the lie, and returns what the honest end says to that.
+    fn lie_as(
+        &self,
+        identity: &Identity,
+        request: Request,
+        &(name, fate, tell): &Lie,
+    ) -> Result<Verdict, String> {
+        let opened = Liar::client(self.served.address, identity, request);
+        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
+        tell(&mut liar, &mut line);
+        Ok(verdict(&mut liar.channel, fate.patience()))
+    }
+
     /// Runs a client that lies after it has joined.
-    fn lying_client(&mut self, role: Role, &(name, fate, tell): &Lie) -> Result<(), String> {
+    fn lying_client(&mut self, role: Role, lie @ &(name, fate, _): &Lie) -> Result<(), String> {
         let number = self.next();
         let path = match role {
             Role::Push => format!("into{number}"),
@@ -142,13 +157,7 @@ impl Scene {
             fs::create_dir(self.served.root().join(&path)).expect("a folder");
         }
         let request = request(role, &path, self.transfer());
-        let opened = Liar::client(self.served.address, &self.liar, request);
-        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
-        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
-        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
-        tell(&mut liar, &mut line);
-        let verdict = verdict(&mut liar.channel, fate.patience());
-        drop((liar, line));
+        let verdict = self.lie_as(&self.liar, request, lie)?;
         self.judge(name, fate, &verdict)
     }
 
@@ -239,7 +248,7 @@ impl Scene {
     }
 
     /// Runs a client that may delete, and lies about the contents of its source.
-    fn lying_mirror(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
+    fn lying_mirror(&mut self, lie @ &(name, fate, _): &Lie) -> Result<(), String> {
         let path = format!("into{}", self.next());
         let target = self.served.root().join(&path);
         fs::create_dir_all(target.join("asked/full/deep")).expect("a folder");
@@ -250,13 +259,7 @@ impl Scene {
         std::os::unix::fs::symlink(&outside, target.join("asked/out")).expect("a link");
         let mut request = request(Role::Push, &path, self.transfer());
         request.upkeep.delete = Some(Deletion::default());
-        let opened = Liar::client(self.served.address, &self.mirror, request);
-        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
-        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
-        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
-        tell(&mut liar, &mut line);
-        let verdict = verdict(&mut liar.channel, fate.patience());
-        drop((liar, line));
+        let verdict = self.lie_as(&self.mirror, request, lie)?;
         if !target.join("beside.true").exists() {
             return Err(format!("{name}: what lies beside the source's name was deleted"));
         }
@@ -264,7 +267,7 @@ impl Scene {
     }
 
     /// Runs a client that lies about what it compares.
-    fn lying_comparer(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
+    fn lying_comparer(&mut self, lie @ &(name, fate, _): &Lie) -> Result<(), String> {
         let path = format!("into{}", self.next());
         let target = self.served.root().join(&path);
         fs::create_dir_all(target.join("asked")).expect("a folder");
@@ -272,13 +275,7 @@ impl Scene {
         fs::write(target.join("asked/old.bin"), &old).expect("a file");
         std::os::unix::fs::symlink(Self::outside_of(&self.served), target.join("asked/out")).expect("a link");
         let request = Request { delta: Delta::Always, ..request(Role::Push, &path, self.transfer()) };
-        let opened = Liar::client(self.served.address, &self.liar, request);
-        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
-        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
-        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
-        tell(&mut liar, &mut line);
-        let verdict = verdict(&mut liar.channel, fate.patience());
-        drop((liar, line));
+        let verdict = self.lie_as(&self.liar, request, lie)?;
         if fs::read(target.join("asked/old.bin")).is_ok_and(|found| found != old) {
             return Err(format!("{name}: the version was replaced"));
         }
