@@ -27,7 +27,7 @@ pub struct Cutter {
     least: usize,
     mean: usize,
     most: usize,
-    /// The bits that must be zero where a piece ends that is shorter than the mean, and where a longer one does.
+    /// The greatest prints where a piece ends that is shorter than the mean, and where a longer one does.
     early: u64,
     late: u64,
 }
@@ -47,13 +47,13 @@ impl Cutter {
             return None;
         }
         let mean = 1_usize << mean_log2;
-        let upper_bits = |count: u8| u64::MAX << (64 - count);
+        let without_upper_bits = |count: u8| u64::MAX >> count;
         Some(Self {
             least: mean / 4,
             mean,
             most: mean * 4,
-            early: upper_bits(mean_log2 + NORMAL_BITS),
-            late: upper_bits(mean_log2 - NORMAL_BITS),
+            early: without_upper_bits(mean_log2 + NORMAL_BITS),
+            late: without_upper_bits(mean_log2 - NORMAL_BITS),
         })
     }
 
@@ -76,13 +76,9 @@ impl Cutter {
         }
         let mut print = 0_u64;
         let mean = self.mean.min(bytes.len());
-        for (range, mask) in [(self.least..mean, self.early), (mean..bytes.len(), self.late)] {
-            let start = range.start;
-            for (at, &byte) in bytes[range].iter().enumerate() {
-                print = (print << 1).wrapping_add(GEAR[usize::from(byte)]);
-                if print & mask == 0 {
-                    return start + at + 1;
-                }
+        for (range, most) in [(self.least..mean, self.early), (mean..bytes.len(), self.late)] {
+            if let Some(at) = cut(&bytes[range.clone()], most, &mut print) {
+                return range.start + at;
             }
         }
         bytes.len()
@@ -99,11 +95,39 @@ impl Cutter {
             let print = (0..window).fold(0_u64, |sum, back| {
                 sum.wrapping_add(GEAR[usize::from(bytes[end - back])].wrapping_shl(back as u32))
             });
-            let mask = if end < self.mean { self.early } else { self.late };
-            if print & mask == 0 {
+            if print <= if end < self.mean { self.early } else { self.late } {
                 return end + 1;
             }
         }
         bytes.len().min(self.most)
     }
+}
+
+/// The bytes whose prints are computed side by side.
+const STEP: usize = 8;
+
+/// Returns the number of bytes up to the first place where the print is at most `most`. `print` is the one before the first byte, and
+/// then the one behind the last. A step is the sum of what its own bytes add and of the print before it, which is shifted: so the prints
+/// of a step wait for one another no longer than one shift and one sum.
+fn cut(bytes: &[u8], most: u64, print: &mut u64) -> Option<usize> {
+    let add = |print: u64, byte: u8| (print << 1).wrapping_add(GEAR[usize::from(byte)]);
+    let ends = |bytes: &[u8], print: &mut u64| {
+        bytes.iter().position(|&byte| {
+            *print = add(*print, byte);
+            *print <= most
+        })
+    };
+    let (steps, rest) = bytes.as_chunks::<STEP>();
+    for (number, step) in steps.iter().enumerate() {
+        let (mut own, mut least) = (0, u64::MAX);
+        for (before, &byte) in (1..).zip(step) {
+            own = add(own, byte);
+            least = least.min((*print << before).wrapping_add(own));
+        }
+        if least <= most {
+            return ends(step, print).map(|at| number * STEP + at + 1);
+        }
+        *print = (*print << STEP).wrapping_add(own);
+    }
+    ends(rest, print).map(|at| steps.len() * STEP + at + 1)
 }
