@@ -3,10 +3,10 @@
 /// The order in which packets of the device leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queueing {
-    /// Flows take turns, and none stands for long (FQ-CoDel, RFC 8290).
+    /// Flows take turns, and none stands for long (FQ-CoDel, RFC 8290). The default, because most lines are slower than the processor.
+    #[default]
     FqCodel,
     /// As they come; whatever the link does not take yet waits in the socket.
-    #[default]
     Fifo,
 }
 

@@ -45,8 +45,8 @@
 //! ones, as other implementations require, if `endpoint` says which address that is: then the route into the device
 //! does not apply to the tunnel's own packets. Fragments and packets with IPv4 options are not carried.
 //!
-//! `queueing = "fq-codel"` beside `listen` lets flows take turns where packets wait, and `"fifo"` leaves them in their order. With the
-//! former `rate = "95Mbit"` at a peer bounds what leaves for it.
+//! Where packets wait, flows take turns (`queueing = "fq-codel"` beside `listen`, the default), or with `"fifo"` leave in their order. With
+//! the former `rate = "95Mbit"` at a peer bounds what leaves for it.
 //!
 //! `up` and `down` beside `listen` are commands for the shell, run when packets flow and when the gateway has ended,
 //! with the rights of the user who starts the gateway. `dns` names resolvers that this host uses while the gateway is

@@ -121,10 +121,10 @@ While the gateway is up, this host forwards packets between the device and its i
 more than the gateway's own; `forwarding = true` or `false` beside `listen` says otherwise. With `masquerade = true`, packets of \
 clients of the pool leave by other interfaces with this host's address.
 
-With `queueing = \"fq-codel\"` beside `listen`, packets that the link does not take yet wait in the gateway, where flows take turns, \
-those that send little first, and one whose packets wait for long is told so by ECN or loses one (FQ-CoDel, RFC 8290): so a call \
-does not feel a download beside it. \"fifo\" leaves packets in their order. `rate = \"95Mbit\"` in a peer keeps to the rate of a \
-modem behind this host. `status` shows the times.
+Packets that the link does not take yet wait in the gateway, where flows take turns, those that send little first, and one whose \
+packets wait for long is told so by ECN or loses one (FQ-CoDel, RFC 8290): so a call does not feel a download beside it. \
+`queueing = \"fifo\"` beside `listen` leaves packets in their order. `rate = \"95Mbit\"` in a peer keeps to the rate of a modem \
+behind this host. `status` shows the times.
 
 If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits: never less than 576 bytes (IPv4) or \
 1,280 (IPv6), and for ten minutes at a time. Over IPv4 routers are believed that quote a packet of ours, by its SPI and number; \
