@@ -1,9 +1,9 @@
-//! Parsers of values that only copies have: suffixes of backups, and folders below a target.
+//! Parsers of values that only copies have: suffixes of backups, limits of sizes, and folders below a target.
 //!
 //! Guarantees: an accepted text is a value that a copy accepts.
 
 use sealane_copy::{RelativePath, Upkeep};
-use sealane_terminal::units::UnitError;
+use sealane_terminal::units::{self, UnitError};
 
 /// Parses the suffix of the names of backups.
 ///
@@ -15,6 +15,17 @@ pub(crate) fn suffix(text: &str) -> Result<String, UnitError> {
         false => {
             Err(UnitError::Malformed { expected: "the end of a file name such as ~ or .old, up to 64 bytes" })
         }
+    }
+}
+
+/// Parses the size of the smallest or largest file to send, which may be empty.
+///
+/// # Errors
+/// Fails if the text is not a size.
+pub(crate) fn size_limit(text: &str) -> Result<u64, UnitError> {
+    match text.trim() {
+        "0" => Ok(0),
+        text => units::size(text),
     }
 }
 

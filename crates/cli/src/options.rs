@@ -6,7 +6,7 @@
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
     AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, FarEnd, Following, Logins, MeasuredEnd, Options,
-    Ownership, Preserve, RemoteOptions, Sink, Upkeep,
+    Ownership, Preserve, RemoteOptions, Sink, Sizes, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -78,6 +78,9 @@ pub enum MeaningError {
     /// `--delete` without folders.
     #[error("--delete needs -r or -a: it works on folders")]
     DeleteWithoutRecursion,
+    /// `--min-size` above `--max-size`.
+    #[error("--min-size is more than --max-size: no file has such a size")]
+    NoSuchSize,
     /// `--files-from` with several sources, or with a source that is not a folder.
     #[error("--files-from takes one source: the folder that its paths are relative to")]
     ListOfManySources,
@@ -152,6 +155,7 @@ impl Plan {
         if deletes(&arguments) && !recursive {
             return Err(MeaningError::DeleteWithoutRecursion);
         }
+        possible_sizes(&arguments)?;
         no_legacy_unasked(&arguments)?;
 
         let reporting = Reporting {
@@ -165,6 +169,14 @@ impl Plan {
             resumable: !arguments.no_resume && !arguments.dry_run && !stdin_is_data && !stdout_is_data,
         };
         Ok(Self { sources, target, options: options(arguments, recursive), reporting })
+    }
+}
+
+/// Fails if no file has a size that is asked for.
+fn possible_sizes(arguments: &CpArgs) -> Result<(), MeaningError> {
+    match (arguments.min_size, arguments.max_size) {
+        (Some(min), Some(max)) if min > max => Err(MeaningError::NoSuchSize),
+        _ => Ok(()),
     }
 }
 
@@ -201,6 +213,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
     if !arguments.recursive && !arguments.archive {
         return Err(MeaningError::ManyWithoutRecursion);
     }
+    possible_sizes(&arguments)?;
     no_legacy_unasked(&arguments)?;
     let reporting = Reporting {
         json: arguments.json,
@@ -325,6 +338,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             bases: bases(&arguments),
         },
         patterns: arguments.filters.0,
+        sizes: Sizes { min_bytes: arguments.min_size, max_bytes: arguments.max_size },
         following,
         listed: None,
         portion: None,

@@ -45,7 +45,7 @@ pub use journal::replay_any;
 pub use login::{Login, Logins};
 pub use options::{
     Backup, Bases, BasisUse, Compression, Deletion, Delta, FarEnd, Level, MeasuredEnd, ModeRules, Options,
-    Ownership, Pattern, Piece, Portion, Preserve, RemoteOptions, Sink, UnknownName, Upkeep,
+    Ownership, Pattern, Piece, Portion, Preserve, RemoteOptions, Sink, Sizes, UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_lanes::Placement;

@@ -358,6 +358,29 @@ pub enum Piece {
     Name,
 }
 
+/// The sizes of files that are sent. Files of other sizes stay as they are, at both ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Smaller files are not sent (`--min-size`).
+    pub min_bytes: Option<u64>,
+    /// Larger files are not sent (`--max-size`).
+    pub max_bytes: Option<u64>,
+}
+
+impl Sizes {
+    /// Returns whether some files are not sent.
+    #[must_use]
+    pub fn are_limited(self) -> bool {
+        self != Self::default()
+    }
+
+    /// Returns whether a file of this many bytes is sent.
+    #[must_use]
+    pub fn include(self, bytes: u64) -> bool {
+        self.min_bytes.is_none_or(|min| bytes >= min) && self.max_bytes.is_none_or(|max| bytes <= max)
+    }
+}
+
 /// One include or exclude pattern; the first match wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
@@ -416,6 +439,8 @@ pub struct Options {
     pub trusts_empty: bool,
     /// Filters in the order given.
     pub patterns: Vec<Pattern>,
+    /// The sizes of files that are sent.
+    pub sizes: Sizes,
     /// The symbolic links of the sources that are followed.
     pub following: Following,
     /// Copies only these paths below the only source, a directory, and the directories that contain them.
@@ -470,6 +495,7 @@ impl Default for Options {
             upkeep: Upkeep::default(),
             trusts_empty: false,
             patterns: Vec::new(),
+            sizes: Sizes::default(),
             following: Following::Roots,
             listed: None,
             share: None,

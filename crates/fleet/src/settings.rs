@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sealane_copy::{
     AddressFamily, Compression, Delta, FarEnd, Following, Level, Options, Pattern, Placement, Preserve,
-    RemoteOptions, Suite, Upkeep,
+    RemoteOptions, Sizes, Suite, Upkeep,
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,7 @@ pub(crate) struct Settings {
     preserve: Preserve,
     upkeep: Upkeep,
     patterns: Vec<Pattern>,
+    sizes: Sizes,
     following: Following,
     one_file_system: bool,
     fsync: bool,
@@ -100,6 +101,7 @@ impl Settings {
             preserve: options.preserve.clone(),
             upkeep: options.upkeep.clone(),
             patterns: options.patterns.clone(),
+            sizes: options.sizes,
             following: options.following,
             one_file_system: options.one_file_system,
             fsync: options.fsync,
@@ -159,6 +161,7 @@ impl Settings {
             preserve: self.preserve.clone(),
             upkeep: self.upkeep.clone(),
             patterns: self.patterns.clone(),
+            sizes: self.sizes,
             following: self.following,
             one_file_system: self.one_file_system,
             fsync: self.fsync,
@@ -237,6 +240,7 @@ mod tests {
         given.placement = Some("packet".parse().expect("a placement"));
         given.limit_rate = Some(1000);
         given.patterns = vec![Pattern::Exclude("*.o".into()), Pattern::Include("*".into())];
+        given.sizes.max_bytes = Some(1 << 40);
         given.engine = "lanes:2".parse().expect("an engine");
         given.timeout = Duration::from_millis(1500);
         given.preserve.hard_links = true;

@@ -74,6 +74,10 @@ pub(crate) fn run(
             continue;
         }
         let Some(entry) = look(&mut reader, &found, options.preserve.hard_links, &mut seen) else { continue };
+        // Files that cannot be opened are left to the session, and links have no size.
+        if !entry.is_link && entry.modified != (0, 0) && !options.sizes.include(entry.bytes) {
+            continue;
+        }
         let target = match order.spread {
             Spread::Own => home(&entry.path, &order.targets).cloned(),
             Spread::Shared | Spread::Unknown => None,

@@ -154,6 +154,12 @@ pub struct CpArgs {
     /// The selection of paths, as ordered patterns.
     #[command(flatten)]
     pub filters: Filters,
+    /// Send no file that is smaller than SIZE, as in 10k or 1MiB. Such files stay as they are at both ends, with --delete too
+    #[arg(long, value_name = "SIZE", value_parser = copy_units::size_limit, hide_short_help = true, help_heading = "Which files")]
+    pub min_size: Option<u64>,
+    /// Send no file that is larger than SIZE, as in 1.5G or 100MiB. Such files stay as they are at both ends, with --delete too
+    #[arg(long, value_name = "SIZE", value_parser = copy_units::size_limit, hide_short_help = true, help_heading = "Which files")]
+    pub max_size: Option<u64>,
 
     /// Protection of the data in transit
     #[arg(long, value_parser = super::level(), default_value = "private", help_heading = "Protection")]

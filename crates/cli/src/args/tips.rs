@@ -58,7 +58,6 @@ const TIPS: &[(&[&str], &str)] = &[
         &["--existing", "--ignore-existing"],
         "-u keeps files that are newer, --backup keeps files that are replaced",
     ),
-    (&["--max-size", "--min-size"], "`find -size ... -print0` makes a list for --files-from - -0"),
     (
         &["--chmod", "--chown", "--usermap", "--groupmap"],
         "modes are kept as they are, and owners with --owner; they cannot be changed",

@@ -92,7 +92,8 @@ fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), Flee
     })?;
     // A list is a run of its own.
     let (named, is_dry) = (options.as_named, options.dry_run.then_some("-n"));
-    let meaning = format!("{:?}", (&options.patterns, &options.preserve, &options.upkeep, named));
+    let meaning =
+        format!("{:?}", (&options.patterns, &options.sizes, &options.preserve, &options.upkeep, named));
     let meaning = meaning + is_dry.unwrap_or_default();
     let parts: Vec<&[u8]> = given.iter().map(Vec::as_slice).chain([meaning.as_bytes()]).collect();
     let run = Runs::below(&state).of(&parts);

@@ -18,7 +18,7 @@ use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
-use sealane_copy::{Compression, Delta, Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
+use sealane_copy::{Compression, Delta, Following, Level, MeasuredEnd, Preserve, Sink, Sizes, Suite, Upkeep};
 use sealane_engine::Implementations;
 use sealane_engine::record::{Association, Secret};
 use sealane_peer::{
@@ -139,6 +139,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         preserve: Preserve { hard_links: true, ..Preserve::default() },
         upkeep: Upkeep::default(),
         patterns: Vec::new(),
+        sizes: Sizes::default(),
         following: Following::Nowhere,
         globs: false,
         listed: None,

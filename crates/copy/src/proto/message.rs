@@ -38,13 +38,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
-    options::{Compression, Delta, Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Upkeep},
+    options::{Compression, Delta, Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Sizes, Upkeep},
     proto::entry::{Entry, Malformed, decode},
     summary::{Change, Dropped},
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 14;
+pub const PROTOCOL_VERSION: u16 = 15;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -392,6 +392,8 @@ pub struct Request {
     pub upkeep: Upkeep,
     /// Filters.
     pub patterns: Vec<Pattern>,
+    /// The sizes of files that are sent.
+    pub sizes: Sizes,
     /// The symbolic links of the sources that are followed.
     pub following: Following,
     /// If the server sends: `*`, `?` and `[` in its paths are patterns, unless a path of exactly that spelling

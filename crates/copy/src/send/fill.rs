@@ -21,7 +21,7 @@ use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, 
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group, is_group},
-    options::{Portion, Preserve},
+    options::{Portion, Preserve, Sizes},
     proto::{
         entry::{Closing, Copied, Entry, identity_by_seconds},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
@@ -97,6 +97,8 @@ pub(crate) struct Filling {
     pub(crate) sent: Sent,
     /// Files whose content the receiver has are skipped, whatever their times.
     pub(crate) checksum: bool,
+    /// Files of other sizes are passed over.
+    pub(crate) sizes: Sizes,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
     /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.

@@ -169,16 +169,25 @@ impl Filler<'_> {
         let shared = self.shared;
         let found = &candidate.found;
         let path = &found.path;
-        if opened.is_none()
-            && let Some(written) = self.without_opening(found, body)
-        {
-            return Ok(written);
+        if opened.is_none() {
+            if shared.sizes.are_limited()
+                && let Ok(Some(looked)) = self.reader.look(found.root, path, false)
+                && !shared.sizes.include(looked.metadata.size_bytes)
+            {
+                return Ok(self.passed_over());
+            }
+            if let Some(written) = self.without_opening(found, body) {
+                return Ok(written);
+            }
         }
         for _ in 0..SMALL_FILE_TRIES {
             let open = match opened.take() {
                 Some(open) => open,
                 None => self.reader.open(found.root, path).map_err(|error| self.reason(found, error))?,
             };
+            if !shared.sizes.include(open.metadata().size_bytes) {
+                return Ok(self.passed_over());
+            }
             let identity = entry::identity(path, open.metadata());
             if let Some(others) = self.other_names(candidate, &open, &identity) {
                 if matches!(others, OtherNames::Sent(_)) {
@@ -258,6 +267,13 @@ impl Filler<'_> {
             }
         }
         Err(self.of(found, "it changes while it is read"))
+    }
+
+    /// Counts an entry that is not to be sent. It is not removed from the source either.
+    fn passed_over(&self) -> Written {
+        self.shared.counters.skipped.fetch_add(1, Relaxed);
+        self.shared.progress.files_done.fetch_add(1, Relaxed);
+        Written::Elsewhere
     }
 
     /// Handles a file whose content the receiver has, judged without opening it; returns `None` for others.

@@ -360,6 +360,7 @@ mod tests {
             preserve: Default::default(),
             upkeep: Default::default(),
             patterns: Vec::new(),
+            sizes: Default::default(),
             following: Following::Nowhere,
             globs: false,
             listed: None,

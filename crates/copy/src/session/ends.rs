@@ -20,7 +20,9 @@ use crate::{
     content,
     error::Error,
     journal::{Identity, Journal, State as JournalState},
-    options::{Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Upkeep},
+    options::{
+        Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Sizes, Upkeep,
+    },
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
@@ -92,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) fsync: bool,
     pub(crate) preserve: Preserve,
     pub(crate) upkeep: Upkeep,
+    /// The sizes of files that are sent.
+    pub(crate) sizes: Sizes,
     pub(crate) sink: Sink,
     /// Only this part of a file is copied.
     pub(crate) portion: Option<Portion>,
@@ -162,6 +166,7 @@ impl Plan {
             fsync: false,
             preserve: Preserve::default(),
             upkeep: Upkeep::default(),
+            sizes: Sizes::default(),
             sink: Sink::Null,
             portion: None,
             folders_key: None,
@@ -225,6 +230,7 @@ pub(crate) fn sending(
             preview: Outgoing::entries(),
             sent: Sent::new(plan.upkeep.remove_sources),
             checksum: plan.compares_content(),
+            sizes: plan.sizes,
             preserve: plan.preserve.clone(),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,

@@ -529,6 +529,11 @@ impl Pull<'_> {
                 );
                 Ok(false)
             }
+            FileKind::File if !self.transfer.options.sizes.include(found.metadata.size_bytes) => {
+                count(&self.counts.skipped, 1);
+                progress.files_done.fetch_add(1, Relaxed);
+                Ok(false)
+            }
             FileKind::File => {
                 self.waiting.borrow_mut().push_back(Candidate::File(found));
                 Ok(false)

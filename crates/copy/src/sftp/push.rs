@@ -110,6 +110,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         fsync: options.fsync,
         preserve: options.preserve.clone(),
         upkeep: options.upkeep.clone(),
+        sizes: options.sizes,
         sink: options.sink,
         portion: None,
         folders_key: None,

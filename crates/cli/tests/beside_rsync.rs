@@ -1,0 +1,264 @@
+//! Options that rsync has too: what they do, on every way to a target, is what rsync does here.
+
+mod program;
+#[path = "../../../testing/sshd.rs"]
+mod sshd;
+mod support;
+
+use program::{sealane, skip, text};
+use sshd::PrivateSshd;
+use std::collections::BTreeMap;
+use std::fs::{self, File, FileTimes, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
+use support::daemon::Served;
+
+/// How a case is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Near,
+    ToDaemon,
+    FromDaemon,
+    ToHost,
+    FromHost,
+    ToSftp,
+    FromSftp,
+}
+
+const LOCAL: [Way; 3] = [Way::Near, Way::ToDaemon, Way::FromDaemon];
+const ALL: [Way; 7] =
+    [Way::Near, Way::ToDaemon, Way::FromDaemon, Way::ToHost, Way::FromHost, Way::ToSftp, Way::FromSftp];
+
+impl Way {
+    fn is_sftp(self) -> bool {
+        matches!(self, Self::ToSftp | Self::FromSftp)
+    }
+}
+
+/// The options of one copy.
+struct Case {
+    ours: &'static [&'static str],
+    theirs: &'static [&'static str],
+    over_sftp: bool,
+}
+
+/// A case whose options have the same names.
+const fn same(options: &'static [&'static str]) -> Case {
+    Case { ours: options, theirs: options, over_sftp: true }
+}
+
+/// The servers.
+struct Scene {
+    served: Served,
+    sshd: Option<PrivateSshd>,
+}
+
+/// An entry: what it is and has, its mode, and its time in seconds.
+type Fact = (String, u32, i64);
+
+fn touch(path: &Path, seconds: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    File::open(path).and_then(|file| file.set_times(FileTimes::new().set_modified(time))).expect("a time");
+}
+
+fn put(path: &Path, content: &[u8], mode: u32, seconds: u64) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+    fs::write(path, content).expect("a file");
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    touch(path, seconds);
+}
+
+fn cp(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-aT").args([from, to]).status().expect("cp starts");
+    assert!(status.success());
+}
+
+/// Makes a source and a target that has older, newer, equal and other entries.
+fn plant(root: &Path) {
+    let (source, target) = (root.join("source"), root.join("target"));
+    for (name, bytes, mode) in [
+        ("empty", 0, 0o644),
+        ("small", 100, 0o600),
+        ("run", 1000, 0o755),
+        ("deep/er/medium", 40_000, 0o640),
+        ("deep/large", 2_000_000, 0o664),
+        ("equal/one", 500, 0o644),
+        ("equal/two", 70_000, 0o644),
+        ("new/only", 300, 0o644),
+        ("new/large", 300_000, 0o644),
+    ] {
+        let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 ^ name.len() as u8).collect();
+        put(&source.join(name), &content, mode, 1_500_000_000);
+    }
+    for name in ["deep/size", "deep/time", "deep/near", "deep/content", "deep/mode"] {
+        put(&source.join(name), b"from the source", 0o644, 1_500_000_000);
+    }
+    symlink("small", source.join("link")).expect("a link");
+    symlink("elsewhere", source.join("deep/other")).expect("a link");
+    cp(&source, &target);
+    fs::remove_dir_all(target.join("new")).expect("it was there");
+    fs::remove_file(target.join("run")).expect("it was there");
+    fs::remove_file(target.join("deep/other")).expect("it was there");
+    symlink("nowhere", target.join("deep/other")).expect("a link");
+    put(&target.join("deep/size"), b"shorter", 0o644, 1_500_000_000);
+    put(&target.join("deep/time"), b"of other times!", 0o644, 1_400_000_000);
+    put(&target.join("deep/near"), b"of nearly then!", 0o644, 1_500_000_002);
+    put(&target.join("deep/content"), b"looks the same!", 0o644, 1_500_000_000);
+    fs::set_permissions(target.join("deep/mode"), Permissions::from_mode(0o666)).expect("a mode");
+    put(&target.join("extra/file"), b"the source has it not", 0o644, 1_450_000_000);
+    put(&target.join("large"), &[7; 400_000], 0o644, 1_450_000_000);
+    for folder in ["deep/er", "deep", "equal", "new", "extra", ""] {
+        for tree in [&source, &target].into_iter().filter(|tree| tree.join(folder).exists()) {
+            touch(&tree.join(folder), 1_600_000_000);
+        }
+    }
+}
+
+/// Returns everything in a tree, itself included.
+fn look(tree: &Path) -> BTreeMap<PathBuf, Fact> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![tree.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let metadata = path.symlink_metadata().expect("it is there");
+        let what = match metadata.file_type() {
+            kind if kind.is_dir() => {
+                waiting.extend(fs::read_dir(&path).expect("a folder").flatten().map(|entry| entry.path()));
+                "folder".to_owned()
+            }
+            kind if kind.is_symlink() => format!("link to {:?}", fs::read_link(&path).expect("a link")),
+            _ => {
+                let content = fs::read(&path).expect("a file");
+                format!(
+                    "file of {} bytes, {}",
+                    content.len(),
+                    program::hex(blake3::hash(&content).as_bytes())
+                )
+            }
+        };
+        // A link was made a moment ago.
+        let (mode, time) = match metadata.is_symlink() {
+            true => (0, 0),
+            false => (metadata.mode() & 0o7777, metadata.mtime()),
+        };
+        let name = path.strip_prefix(tree).expect("it lies below").to_owned();
+        found.insert(name, (what, mode, time));
+    }
+    found
+}
+
+impl Scene {
+    fn set() -> Option<Self> {
+        if Command::new("rsync").arg("--version").output().is_err() {
+            skip("rsync is not installed");
+            return None;
+        }
+        let served = Served::start(None);
+        served.grant("read,write,delete,owner,set-id");
+        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped)).ok();
+        Some(Self { served, sshd })
+    }
+
+    fn ways(&self) -> &'static [Way] {
+        if self.sshd.is_some() { &ALL } else { &LOCAL }
+    }
+
+    fn cp(&self, case: &Path, way: Way, options: &[&str]) -> Output {
+        let near = |name: &str| case.join(name).to_str().expect("UTF-8").to_owned();
+        let below = case.strip_prefix(self.served.root()).expect("it lies below").to_str().expect("UTF-8");
+        let daemon = |name: &str| self.served.place(&format!("{below}/{name}"));
+        let far = |name: &str| format!("{}:{}", PrivateSshd::HOST, near(name));
+        let (from, to) = match way {
+            Way::Near => (near("source"), near("target")),
+            Way::ToDaemon => (near("source"), daemon("target")),
+            Way::FromDaemon => (daemon("source"), near("target")),
+            Way::ToHost | Way::ToSftp => (near("source"), far("target")),
+            Way::FromHost | Way::FromSftp => (far("source"), near("target")),
+        };
+        let mut command = sealane(&["cp", "-aT", "--accept-new", "--timeout", "20"]);
+        match way {
+            Way::ToSftp | Way::FromSftp => _ = command.arg("--far-end=sftp"),
+            Way::ToHost | Way::FromHost => {
+                command.args(["--far-end=sealane", "--remote-program"]).arg(program::path());
+            }
+            _ => {}
+        }
+        if let Some(sshd) = &self.sshd {
+            command.arg("-F").arg(sshd.client_config());
+        }
+        command.args(options).args([from, to]).env("HOME", self.served.home());
+        command.output().expect("the program starts")
+    }
+
+    /// Compares the results of all cases in all ways with those of rsync.
+    fn compare(&self, name: &str, plant: fn(&Path), cases: &[Case]) {
+        for (number, case) in cases.iter().enumerate() {
+            let folder = |what: &str| {
+                let folder = self.served.root().join(format!("{name}{number}{what}"));
+                fs::create_dir(&folder).expect("a folder");
+                plant(&folder);
+                folder
+            };
+            let theirs = folder("theirs");
+            let mut rsync = Command::new("rsync");
+            rsync.arg("-a").args(case.theirs).arg(format!("{}/", theirs.join("source").display()));
+            let output = rsync.arg(theirs.join("target")).output().expect("rsync starts");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let expected = look(&theirs.join("target"));
+            for &way in self.ways() {
+                if way.is_sftp() && !case.over_sftp {
+                    continue;
+                }
+                let ours = folder(&format!("{way:?}"));
+                let before = look(&ours.join("target"));
+                let listed = self.cp(&ours, way, &[case.ours, &["-n", "-v"]].concat());
+                assert_eq!(listed.status.code(), Some(0), "{:?}, {way:?}: {listed:?}", case.ours);
+                assert_eq!(
+                    look(&ours.join("target")),
+                    before,
+                    "{:?}, {way:?}: a list changes something",
+                    case.ours
+                );
+                let made = self.cp(&ours, way, case.ours);
+                assert_eq!(made.status.code(), Some(0), "{:?}, {way:?}: {made:?}", case.ours);
+                let found = look(&ours.join("target"));
+                let differing: Vec<_> = expected
+                    .keys()
+                    .chain(found.keys())
+                    .filter(|path| expected.get(*path) != found.get(*path))
+                    .map(|path| (path, expected.get(path), found.get(path)))
+                    .collect();
+                assert!(differing.is_empty(), "{:?}, {way:?}: rsync, sealane: {differing:#?}", case.ours);
+                // What is done is not done again.
+                let again = self.cp(&ours, way, &[case.ours, &["-v"]].concat());
+                assert_eq!(again.status.code(), Some(0), "{:?}, {way:?}: {again:?}", case.ours);
+                assert_eq!(look(&ours.join("target")), expected, "{:?}, {way:?}, again", case.ours);
+                let told = text(&again.stdout);
+                let is_change = |line: &&str| line.starts_with(['>', 'c', '*']);
+                assert_eq!(
+                    told.lines().filter(is_change).count(),
+                    0,
+                    "{:?}, {way:?}, again: {told}",
+                    case.ours
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn files_of_other_sizes_are_passed_over() {
+    let Some(scene) = Scene::set() else { return };
+    scene.compare(
+        "sizes",
+        plant,
+        &[
+            same(&["--min-size=1000"]),
+            same(&["--max-size=70000"]),
+            same(&["--min-size=1", "--max-size=1999999", "--delete"]),
+            same(&["--max-size=0", "--checksum"]),
+            Case { ours: &["--max-size=40k"], theirs: &["--max-size=40KB"], over_sftp: true },
+        ],
+    );
+}
