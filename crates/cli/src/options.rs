@@ -5,8 +5,8 @@
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, FarEnd, Following, Logins, MeasuredEnd, Options,
-    Ownership, Preserve, RemoteOptions, Sink, Sizes, Upkeep,
+    AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEnd, Following, Logins,
+    MeasuredEnd, Options, Ownership, Preserve, RemoteOptions, Sink, Sizes, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -75,6 +75,9 @@ pub enum MeaningError {
     /// `-r` into or out of `-`.
     #[error("a folder cannot be copied through a pipe: `-` cannot be combined with -r or -a")]
     FolderThroughPipe,
+    /// `--existing` or `--ignore-existing` into or out of `-`.
+    #[error("--existing and --ignore-existing look at names, and `-` has none")]
+    ExistingThroughPipe,
     /// `--delete` without folders.
     #[error("--delete needs -r or -a: it works on folders")]
     DeleteWithoutRecursion,
@@ -152,6 +155,9 @@ impl Plan {
         if (stdin_is_data || stdout_is_data) && recursive {
             return Err(MeaningError::FolderThroughPipe);
         }
+        if (stdin_is_data || stdout_is_data) && (arguments.existing || arguments.ignore_existing) {
+            return Err(MeaningError::ExistingThroughPipe);
+        }
         if deletes(&arguments) && !recursive {
             return Err(MeaningError::DeleteWithoutRecursion);
         }
@@ -203,6 +209,9 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         // Nobody knows how many workers come.
         (has_queue(&arguments) && limits_rate(&arguments), "--limit-rate with --queue"),
         (arguments.max_delete.is_some(), "--max-delete"),
+        // What one share makes is there for the next.
+        (arguments.existing, "--existing"),
+        (arguments.ignore_existing, "--ignore-existing"),
         (arguments.sink == SinkArg::Null, "--sink null"),
         (arguments.end != EndArg::Both, "--end"),
         (arguments.paths.iter().any(|path| path == "-"), "-"),
@@ -336,6 +345,10 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             remove_sources: arguments.remove_source_files,
             itemise: arguments.verbose,
             bases: bases(&arguments),
+            existing: Existing {
+                skips_missing: arguments.existing,
+                skips_present: arguments.ignore_existing,
+            },
         },
         patterns: arguments.filters.0,
         sizes: Sizes { min_bytes: arguments.min_size, max_bytes: arguments.max_size },

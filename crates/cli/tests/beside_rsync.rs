@@ -6,6 +6,7 @@ mod sshd;
 mod support;
 
 use program::{sealane, skip, text};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -102,6 +103,9 @@ fn plant(root: &Path) {
     fs::remove_file(target.join("run")).expect("it was there");
     fs::remove_file(target.join("deep/other")).expect("it was there");
     symlink("nowhere", target.join("deep/other")).expect("a link");
+    let old = Timespec { tv_sec: 1_400_000_000, tv_nsec: 0 };
+    let times = Timestamps { last_access: old, last_modification: old };
+    utimensat(CWD, target.join("deep/other"), &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time");
     put(&target.join("deep/size"), b"shorter", 0o644, 1_500_000_000);
     put(&target.join("deep/time"), b"of other times!", 0o644, 1_400_000_000);
     put(&target.join("deep/near"), b"of nearly then!", 0o644, 1_500_000_002);
@@ -259,6 +263,27 @@ fn files_of_other_sizes_are_passed_over() {
             same(&["--min-size=1", "--max-size=1999999", "--delete"]),
             same(&["--max-size=0", "--checksum"]),
             Case { ours: &["--max-size=40k"], theirs: &["--max-size=40KB"], over_sftp: true },
+        ],
+    );
+}
+
+#[test]
+fn what_is_there_or_is_not_there_is_passed_over() {
+    let Some(scene) = Scene::set() else { return };
+    scene.compare(
+        "existing",
+        plant,
+        &[
+            same(&["--existing"]),
+            same(&["--ignore-existing"]),
+            same(&["--existing", "--ignore-existing", "--delete"]),
+            same(&["--ignore-existing", "--checksum"]),
+            same(&["--existing", "--update", "--delete"]),
+            Case {
+                ours: &["--ignore-existing", "--no-skip-same"],
+                theirs: &["--ignore-existing", "-I"],
+                over_sftp: true,
+            },
         ],
     );
 }

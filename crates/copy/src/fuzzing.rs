@@ -91,6 +91,7 @@ impl ReceivingEnd {
         let intake = Intake {
             permit,
             keep_newer: false,
+            existing: Default::default(),
             itemise: false,
             fsync: false,
             verify_digests,

@@ -261,6 +261,31 @@ pub struct Upkeep {
     pub itemise: bool,
     /// Takes unchanged files from earlier copies.
     pub bases: Option<Bases>,
+    /// Passes over entries by whether the target has them.
+    pub existing: Existing,
+}
+
+/// The entries that are passed over because of what the target has under their names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Existing {
+    /// Nothing is made that the target lacks (`--existing`).
+    pub skips_missing: bool,
+    /// What the target has stays, folders excepted (`--ignore-existing`).
+    pub skips_present: bool,
+}
+
+impl Existing {
+    /// Returns whether anything is passed over.
+    #[must_use]
+    pub fn matters(self) -> bool {
+        self.skips_missing || self.skips_present
+    }
+
+    /// Returns whether an entry is passed over that the target has or lacks; `are_folders` says that it has a folder, and a
+    /// folder was sent.
+    pub(crate) fn passes_over(self, is_present: bool, are_folders: bool) -> bool {
+        if is_present { self.skips_present && !are_folders } else { self.skips_missing }
+    }
 }
 
 /// Earlier copies of the same tree at the target's host, from which files are taken that did not change.

@@ -75,6 +75,12 @@ pub struct CpArgs {
     /// Do not replace a file at the target that is newer than its source
     #[arg(short, long, hide_short_help = true, help_heading = "Which files")]
     pub update: bool,
+    /// Make nothing that the target does not have already: only update what is there
+    #[arg(long, visible_alias = "ignore-non-existing", hide_short_help = true, help_heading = "Which files")]
+    pub existing: bool,
+    /// Leave what the target has already as it is, folders excepted: only make what is missing
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
+    pub ignore_existing: bool,
     /// Skip files that have the same size and modification time at the target (the default)
     #[arg(long, overrides_with = "no_skip_same", hide_short_help = true, help_heading = "Which files")]
     pub skip_same: bool,

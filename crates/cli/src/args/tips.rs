@@ -55,10 +55,6 @@ const TIPS: &[(&[&str], &str)] = &[
     ),
     (&["-K", "--keep-dirlinks"], "links at the target are never followed"),
     (
-        &["--existing", "--ignore-existing"],
-        "-u keeps files that are newer, --backup keeps files that are replaced",
-    ),
-    (
         &["--chmod", "--chown", "--usermap", "--groupmap"],
         "modes are kept as they are, and owners with --owner; they cannot be changed",
     ),

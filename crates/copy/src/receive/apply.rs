@@ -402,7 +402,7 @@ impl<'a> Applier<'a> {
             }
             return Ok(Placed::Made);
         };
-        if self.files.would_age(writer, entry) {
+        if self.files.passes_over(writer, entry) {
             return Ok(Placed::No);
         }
         let Entry { path, kind, metadata, .. } = entry;
@@ -466,6 +466,7 @@ mod tests {
         let intake = Intake {
             permit: Permit::new(None, [name], false, false),
             keep_newer: false,
+            existing: Default::default(),
             itemise: false,
             fsync: false,
             verify_digests: false,

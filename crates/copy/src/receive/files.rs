@@ -31,7 +31,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Entry as JournalEntry, Journal, State as JournalState},
     ledger::Ledger,
-    options::{Piece, Portion},
+    options::{Existing, Piece, Portion},
     proto::{
         entry::{Announcement, Closing, Entry},
         record::Header,
@@ -63,6 +63,8 @@ pub(crate) struct Intake {
     pub(crate) permit: Permit,
     /// Whether newer entries are kept, and not replaced by older ones.
     pub(crate) keep_newer: bool,
+    /// Entries are passed over by whether the target has them.
+    pub(crate) existing: Existing,
     /// Whether every change is reported.
     pub(crate) itemise: bool,
     pub(crate) fsync: bool,
@@ -151,7 +153,7 @@ pub(crate) enum Placed {
     Made,
     /// The existing entry did not differ.
     Unchanged,
-    /// The entry failed, which is reported, or a newer one is kept.
+    /// The entry failed, which is reported, or is passed over.
     No,
 }
 
@@ -176,7 +178,7 @@ impl Preview {
         files.intake.permit.check(entry)?;
         let mut differences = Differences::NEW;
         if let Some(writer) = &mut self.writer {
-            if files.would_age(writer, entry) {
+            if files.passes_over(writer, entry) {
                 files.unchanged();
                 return Ok(None);
             }
@@ -186,7 +188,8 @@ impl Preview {
             };
         }
         // The content of a sent file differs, or is sent anyway.
-        if !differences.any() && entry.kind != Kind::File {
+        let is_missing = self.writer.is_none() && files.intake.existing.skips_missing;
+        if is_missing || (!differences.any() && entry.kind != Kind::File) {
             files.unchanged();
             return Ok(None);
         }
@@ -432,7 +435,7 @@ impl Files {
         let known = self.resumable.partial.get(&identity).filter(|_| division.is_none());
         let temp = self.temp_for(known);
         let mut writer = writer;
-        if writer.as_deref_mut().is_some_and(|writer| self.would_age(writer, &entry)) {
+        if writer.as_deref_mut().is_some_and(|writer| self.passes_over(writer, &entry)) {
             self.settle(&mut table, number)?;
             return Ok(Lookup::Settled);
         }
@@ -493,8 +496,21 @@ impl Files {
         Ok(Lookup::Open(file))
     }
 
+    /// Returns whether nothing is to be made of an entry because of what has its name.
+    pub(crate) fn passes_over(&self, writer: &mut Writer, entry: &Entry) -> bool {
+        let existing = self.intake.existing;
+        if existing.matters() {
+            let found = writer.existing(&entry.path).ok().flatten().map(|found| found.entry_type);
+            let are_folders = entry.kind == Kind::Directory && found == Some(EntryType::Directory);
+            if existing.passes_over(found.is_some(), are_folders) {
+                return true;
+            }
+        }
+        self.would_age(writer, entry)
+    }
+
     /// Returns whether the entry would replace a newer one although that is not allowed.
-    pub(crate) fn would_age(&self, writer: &mut Writer, entry: &Entry) -> bool {
+    fn would_age(&self, writer: &mut Writer, entry: &Entry) -> bool {
         let mut modified = |path: &RelativePath| {
             let found = writer.existing(path).ok()??;
             (found.entry_type != EntryType::Directory).then_some(found.metadata.modified)
@@ -611,9 +627,9 @@ impl Files {
             // This happens at once, so that a repeated record never finds the file neither open nor settled.
             self.settle(&mut table, file.number)?;
         }
-        // The existing file may have become newer meanwhile.
+        // The existing file may have become newer, or have come, meanwhile.
         if let (Destination::Tree { target, .. }, Some(part)) = (&self.destination, &file.part)
-            && self.would_age(&mut target.writer(), &file.entry)
+            && self.passes_over(&mut target.writer(), &file.entry)
         {
             let _ = part.discard();
             return Ok(());

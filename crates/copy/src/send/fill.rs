@@ -21,9 +21,9 @@ use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, 
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group, is_group},
-    options::{Portion, Preserve, Sizes},
+    options::{Existing, Portion, Preserve, Sizes},
     proto::{
-        entry::{Closing, Copied, Entry, identity_by_seconds},
+        entry::{Closing, Copied, Entry, identity_by_seconds, path_hash},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
@@ -33,6 +33,7 @@ use crate::{
         removal::Sent,
         work::{Bytes, Check, Claim, Close, Content, Pack, Queue, SendFile, Work},
     },
+    session::ends::POSSESSIONS_MAX,
     summary::{Notice, Progress},
 };
 use delta::Deltas;
@@ -50,7 +51,8 @@ pub(crate) struct Possessions {
     pub(crate) done: HashMap<[u8; 16], [u8; 8]>,
     /// The pieces of partial files that the receiver claims to have.
     pub(crate) partial: HashMap<[u8; 16], Vec<Claim>>,
-    /// Files that must not be replaced by older ones, by the hash of their path.
+    /// Files that must not be replaced by older ones, by the hash of their path; all names that the receiver has, if entries are
+    /// passed over because of them.
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
     /// Folders that are equal at both ends, with everything in them but their folders.
     pub(crate) equal: Equal,
@@ -99,6 +101,8 @@ pub(crate) struct Filling {
     pub(crate) checksum: bool,
     /// Files of other sizes are passed over.
     pub(crate) sizes: Sizes,
+    /// Entries are passed over by what the receiver has told of its names.
+    pub(crate) existing: Existing,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
     /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.
@@ -133,6 +137,17 @@ pub(crate) struct Counters {
 }
 
 impl Filling {
+    /// Returns whether an entry is passed over by what the receiver has under its name, as far as that is known here: in case
+    /// of doubt the receiver decides.
+    pub(in crate::send) fn passes_over(&self, path: &RelativePath, is_folder: bool) -> bool {
+        if !self.existing.matters() {
+            return false;
+        }
+        let names = &self.possessions.dated;
+        let is_present = names.contains_key(&path_hash(path));
+        (is_present || names.len() < POSSESSIONS_MAX) && self.existing.passes_over(is_present, is_folder)
+    }
+
     /// Reports an entry that could not be sent, with a reason that names it.
     pub(crate) fn failed(&self, shown: &ShownPath, reason: String) {
         self.counters.failed.fetch_add(1, Relaxed);

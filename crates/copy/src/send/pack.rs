@@ -98,6 +98,9 @@ impl Filler<'_> {
         let found = &candidate.found;
         let path = &found.path;
         let entry = |kind, metadata| Entry { path: path.clone(), kind, metadata, digest: None };
+        if self.shared.passes_over(path, matches!(found.kind, EntryKind::Directory(_))) {
+            return self.passed_over();
+        }
         if let OtherNames::Sent(to) = &candidate.others {
             return self.write_bare(&entry(Kind::HardLink { to: to.clone() }, Metadata::default()), body);
         }

@@ -231,6 +231,7 @@ pub(crate) fn sending(
             sent: Sent::new(plan.upkeep.remove_sources),
             checksum: plan.compares_content(),
             sizes: plan.sizes,
+            existing: plan.upkeep.existing,
             preserve: plan.preserve.clone(),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
@@ -281,6 +282,7 @@ pub(crate) fn receiving(
     let intake = Intake {
         permit,
         keep_newer,
+        existing: plan.upkeep.existing,
         itemise: plan.upkeep.itemise,
         fsync: plan.fsync,
         verify_digests: plan.digest && terms.level < Level::Safe,

@@ -8,6 +8,7 @@
 
 mod kept;
 mod listing;
+mod names;
 
 use std::{
     collections::HashMap,
@@ -20,6 +21,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use sealane_engine::record::Secret;
 use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Visitor};
 
+pub(crate) use self::names::tell_names;
 use self::{
     kept::{Allowance, Files, Keeping},
     listing::{Listed, Listing},

@@ -74,7 +74,7 @@ impl ReceivingSide<'_> {
         let plan = self.plan;
         let rules = claims::Rules { threads: self.plan.terms.lanes, trust: self.plan.trust_partial };
         let with_owner = self.plan.preserve.owner.is_wanted();
-        let permit = self.permit.clone();
+        let (permit, names) = (self.permit.clone(), self.permit.clone());
         // Excluded entries are not compared, so that they make no folder differ, unless they are to be deleted.
         let deletes_excluded = plan.upkeep.delete.is_some_and(|deletion| deletion.excluded);
         let filter = if deletes_excluded { Filter::default() } else { filter(self.patterns)? };
@@ -124,6 +124,12 @@ impl ReceivingSide<'_> {
         let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
         // The target's own files are told later, and so count more.
         let told = told.and_then(|()| folders::tell_bases(&bases, plan.terms.lanes, &mut tell));
+        let told = told.and_then(|()| match &present {
+            Some(target) if plan.upkeep.existing.matters() => {
+                folders::tell_names(target, &names, plan.terms.lanes, &mut tell)
+            }
+            _ => Ok(()),
+        });
         let ends = comparison.is_none();
         let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, ends, &mut tell));
         let told = told.and_then(|()| match comparison {
@@ -152,8 +158,9 @@ impl ReceivingSide<'_> {
         let mut journal = None;
         let mut present = None;
         let mut opened_bases = Vec::new();
-        let surveys = self.skip_same || self.update || plan.compares_content() || plan.compares_versions();
         let upkeep = &plan.upkeep;
+        let compares = plan.compares_content() || plan.compares_versions();
+        let surveys = self.skip_same || self.update || compares || upkeep.existing.matters();
         let deletes = upkeep.delete.is_some();
         if deletes {
             prune::check(&self.permit)?;

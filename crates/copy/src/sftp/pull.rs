@@ -508,7 +508,13 @@ impl Pull<'_> {
         progress.files_found.fetch_add(1, Relaxed);
         progress.files_measured.fetch_add(1, Relaxed);
         self.knows(path_hash(&found.path));
-        match attributes.kind() {
+        let kind = attributes.kind();
+        if self.passes_over(&found.path, kind) {
+            count(&self.counts.skipped, 1);
+            progress.files_done.fetch_add(1, Relaxed);
+            return Ok(false);
+        }
+        match kind {
             FileKind::Directory => {
                 self.knows(listed_hash(found.path.as_bytes()));
                 let entry = self.bare(&found, Kind::Directory);
@@ -550,6 +556,20 @@ impl Pull<'_> {
                 Ok(false)
             }
         }
+    }
+
+    /// Returns whether nothing is made of an entry because of what has its name, or has not.
+    fn passes_over(&self, path: &RelativePath, kind: FileKind) -> bool {
+        let existing = self.transfer.options.upkeep.existing;
+        if !existing.matters() {
+            return false;
+        }
+        let there = match self.present.borrow_mut().as_mut() {
+            Some(writer) => writer.existing(path).ok().flatten().map(|there| there.entry_type),
+            None => None,
+        };
+        let are_folders = kind == FileKind::Directory && there == Some(EntryType::Directory);
+        existing.passes_over(there.is_some(), are_folders)
     }
 
     /// Returns an entry without content. If the target's time is the same in whole seconds, which is the server's

@@ -187,6 +187,7 @@ pub(super) fn run(
             permit: &permit,
             skip_same: options.skip_same,
             update: options.update,
+            existing: options.upkeep.existing.matters(),
             with_owner: owner.is_wanted(),
             checksum: options.upkeep.checksum.then_some(&sources.source),
         };

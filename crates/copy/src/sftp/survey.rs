@@ -3,14 +3,14 @@
 //! Guarantees: no link is followed; a name that is not a valid path component is left out; the remembered state is
 //! bounded.
 
-use std::{future::poll_fn, ops::Range, task::Poll};
+use std::{collections::HashSet, future::poll_fn, ops::Range, task::Poll};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use sealane_sftp::{Access, Attributes, FileKind, Handle, Reply, Request};
-use sealane_tree::{RelativePath, Source};
+use sealane_tree::{RelativePath, Source, Timestamp};
 
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     proto::entry::{attributes, content_identity, identity_by_seconds, path_hash},
     receive::permit::Permit,
     send::fill::Possessions,
@@ -128,6 +128,8 @@ pub(super) struct Survey<'a> {
     pub(super) permit: &'a Permit,
     pub(super) skip_same: bool,
     pub(super) update: bool,
+    /// All names count.
+    pub(super) existing: bool,
     /// Owners are kept, and so compared.
     pub(super) with_owner: bool,
     /// Sources whose content is compared with files of the same size.
@@ -138,14 +140,20 @@ impl Survey<'_> {
     /// Examines every file that sent entries may replace, and notes unfinished ones.
     pub(super) async fn possessions(&self, remains: &mut Remains) -> Result<Possessions, Error> {
         let mut kept = Possessions { whole_seconds: true, ..Possessions::default() };
-        if !self.skip_same && !self.update && self.checksum.is_none() {
+        if !self.skip_same && !self.update && !self.existing && self.checksum.is_none() {
             return Ok(kept);
         }
         let mut folders = Vec::new();
         let mut files = Vec::new();
         match self.permit.names() {
             Some(names) => {
-                let paths = names.filter_map(|name| RelativePath::new(name).ok());
+                let mut paths: Vec<_> = names.filter_map(|name| RelativePath::new(name).ok()).collect();
+                if self.existing {
+                    let above =
+                        |path: &RelativePath| std::iter::successors(path.parent(), RelativePath::parent);
+                    let above: HashSet<_> = paths.iter().flat_map(above).collect();
+                    paths.extend(above);
+                }
                 let mut looks: FuturesUnordered<_> = FuturesUnordered::new();
                 for path in paths {
                     let link = self.far.any()?;
@@ -159,6 +167,7 @@ impl Survey<'_> {
                         Ok(Some(found))
                             if found.kind() == FileKind::Directory && self.permit.is_recursive() =>
                         {
+                            self.keep(path.clone(), &found, &mut kept, &mut files);
                             folders.push(Some(path));
                         }
                         Ok(Some(found)) => {
@@ -188,6 +197,11 @@ impl Survey<'_> {
             || false,
         )
         .await?;
+        if self.existing && kept.done.len() + kept.dated.len() + files.len() >= POSSESSIONS_MAX {
+            let message =
+                "--existing and --ignore-existing: there are too many files at the target to remember them";
+            return Err(Error::new(ErrorKind::Refused, message));
+        }
         if let Some(source) = self.checksum {
             self.read_back(source, files, &mut kept).await?;
         }
@@ -202,6 +216,10 @@ impl Survey<'_> {
         kept: &mut Possessions,
         files: &mut Vec<(RelativePath, Attributes)>,
     ) {
+        if self.existing {
+            // Nothing is older.
+            kept.dated.insert(path_hash(&path), Timestamp { seconds: i64::MIN, nanoseconds: 0 });
+        }
         if found.kind() != FileKind::File {
             return;
         }
