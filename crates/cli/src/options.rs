@@ -6,7 +6,7 @@
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
     AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEnd, Following, Logins,
-    MeasuredEnd, Options, Ownership, Preserve, RemoteOptions, Sink, Sizes, Upkeep,
+    MeasuredEnd, Options, Ownership, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -345,6 +345,11 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             remove_sources: arguments.remove_source_files,
             itemise: arguments.verbose,
             bases: bases(&arguments),
+            sameness: match (arguments.size_only, arguments.modify_window) {
+                (true, _) => Sameness::Nothing,
+                (false, Some(seconds)) => Sameness::Within { seconds },
+                (false, None) => Sameness::Time,
+            },
             existing: Existing {
                 skips_missing: arguments.existing,
                 skips_present: arguments.ignore_existing,

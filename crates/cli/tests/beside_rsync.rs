@@ -239,7 +239,8 @@ impl Scene {
                 assert_eq!(again.status.code(), Some(0), "{:?}, {way:?}: {again:?}", case.ours);
                 assert_eq!(look(&ours.join("target")), expected, "{:?}, {way:?}, again", case.ours);
                 let told = text(&again.stdout);
-                let is_change = |line: &&str| line.starts_with(['>', 'c', '*']);
+                let sends_all = case.ours.contains(&"--ignore-times");
+                let is_change = |line: &&str| !sends_all && line.starts_with(['>', 'c', '*']);
                 assert_eq!(
                     told.lines().filter(is_change).count(),
                     0,
@@ -278,12 +279,29 @@ fn what_is_there_or_is_not_there_is_passed_over() {
             same(&["--ignore-existing"]),
             same(&["--existing", "--ignore-existing", "--delete"]),
             same(&["--ignore-existing", "--checksum"]),
+            same(&["--existing", "--ignore-times"]),
             same(&["--existing", "--update", "--delete"]),
             Case {
                 ours: &["--ignore-existing", "--no-skip-same"],
                 theirs: &["--ignore-existing", "-I"],
                 over_sftp: true,
             },
+        ],
+    );
+}
+
+#[test]
+fn files_are_the_same_by_what_is_asked_for() {
+    let Some(scene) = Scene::set() else { return };
+    scene.compare(
+        "sameness",
+        plant,
+        &[
+            same(&["--size-only"]),
+            same(&["--size-only", "--delete", "--max-size=500KB"]),
+            same(&["--modify-window=2"]),
+            same(&["--modify-window=1", "--delete"]),
+            same(&["--modify-window=2", "--ignore-existing"]),
         ],
     );
 }

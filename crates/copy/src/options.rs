@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Dura
 use sealane_engine::{EngineChoice, Implementations, Suite};
 use sealane_lanes::Placement;
 use sealane_peer::{AddressFamily, Sharing, SshCommand};
-use sealane_tree::{Following, RelativePath};
+use sealane_tree::{Following, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -263,6 +263,48 @@ pub struct Upkeep {
     pub bases: Option<Bases>,
     /// Passes over entries by whether the target has them.
     pub existing: Existing,
+    /// By what, besides its size, a file counts as the same.
+    pub sameness: Sameness,
+}
+
+/// By what, besides its size, a file of the target counts as the same and is not sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sameness {
+    /// By its time.
+    #[default]
+    Time,
+    /// By a time, in whole seconds, that differs by no more than this (`--modify-window`).
+    Within {
+        /// The largest difference in seconds.
+        seconds: u32,
+    },
+    /// By nothing (`--size-only`): it gets the time of its source.
+    Nothing,
+}
+
+impl Sameness {
+    /// Returns whether two times count as the same.
+    #[must_use]
+    pub(crate) fn has(self, one: Timestamp, other: Timestamp) -> bool {
+        match self {
+            Self::Time => one == other,
+            Self::Within { seconds } => one.seconds.abs_diff(other.seconds) <= u64::from(seconds),
+            Self::Nothing => true,
+        }
+    }
+
+    /// Returns whether the time is not part of what a file is known by, and so is one of its attributes.
+    pub(crate) fn is_apart_from_time(self) -> bool {
+        self == Self::Nothing
+    }
+
+    /// Returns the seconds by which times may differ and yet count as the same wherever times are compared.
+    pub(crate) fn window_seconds(self) -> Option<u32> {
+        match self {
+            Self::Within { seconds } => Some(seconds),
+            Self::Time | Self::Nothing => None,
+        }
+    }
 }
 
 /// The entries that are passed over because of what the target has under their names.

@@ -6,7 +6,7 @@ use rustix::fs::{Stat, readlinkat};
 
 use crate::error::{EntryType, entry_type};
 use crate::inner::{Inner, SET_GROUP_ID, is_unfinished};
-use crate::metadata::{LinkTarget, MODE_BITS, Metadata};
+use crate::metadata::{LinkTarget, MODE_BITS, Metadata, Timestamp};
 use crate::path::RelativePath;
 
 /// The differences between an entry that is made and the one that has its name.
@@ -53,6 +53,11 @@ impl Differences {
 }
 
 impl Inner {
+    fn is_same_time(&self, one: Timestamp, other: Timestamp) -> bool {
+        let window = self.options.time_window_seconds;
+        one == other || window.is_some_and(|window| one.seconds.abs_diff(other.seconds) <= u64::from(window))
+    }
+
     /// Compares the sent metadata with those found, as far as this target sets them.
     pub(crate) fn differences(&self, path: &RelativePath, stat: &Stat, sent: &Metadata) -> Differences {
         let found = Metadata::from_stat(stat, true);
@@ -74,7 +79,7 @@ impl Inner {
         };
         Differences {
             size: kind == EntryType::File && found.size_bytes != sent.size_bytes,
-            time: self.options.times && modified != sent.modified,
+            time: self.options.times && !self.is_same_time(modified, sent.modified),
             mode: mode != found.mode & MODE_BITS,
             owner: owner.is_some_and(|(sent, found)| sent.uid != found.uid && sent.uid != u32::MAX),
             group: owner.is_some_and(|(sent, found)| sent.gid != found.gid && sent.gid != u32::MAX),

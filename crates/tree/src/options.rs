@@ -22,6 +22,8 @@ pub struct TargetOptions {
     pub change_existing_directories: bool,
     /// Whether times of last change are set.
     pub times: bool,
+    /// Times that differ by no more than this, in whole seconds, are not set; by default all that differ are.
+    pub time_window_seconds: Option<u32>,
     /// Whether owners are set, where the system allows it. Without this option, and after a failure, set-user-id and
     /// set-group-id are dropped.
     pub ownership: bool,
@@ -60,6 +62,7 @@ impl Default for TargetOptions {
             default_umask: 0,
             change_existing_directories: false,
             times: true,
+            time_window_seconds: None,
             ownership: false,
             xattrs: false,
             replaces_other_kinds: false,

@@ -85,8 +85,34 @@ pub struct CpArgs {
     #[arg(long, overrides_with = "no_skip_same", hide_short_help = true, help_heading = "Which files")]
     pub skip_same: bool,
     /// Send all files, even those that have the same size and modification time at the target
-    #[arg(long, overrides_with = "skip_same", hide_short_help = true, help_heading = "Which files")]
+    #[arg(
+        short = 'I',
+        long,
+        visible_alias = "ignore-times",
+        overrides_with = "skip_same",
+        hide_short_help = true,
+        help_heading = "Which files"
+    )]
     pub no_skip_same: bool,
+    /// Skip files that have the same size at the target, whatever their times, which become those of the source. Files that changed
+    /// and kept their size are not noticed
+    #[arg(
+        long,
+        conflicts_with_all = ["no_skip_same", "checksum", "digest", "modify_window", "link_dest", "compare_dest", "copy_dest", "remove_source_files"],
+        hide_short_help = true,
+        help_heading = "Which files"
+    )]
+    pub size_only: bool,
+    /// Take times as the same if they differ by no more than SECONDS, in whole seconds: for file systems that keep times less
+    /// exactly, such as FAT (2)
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        conflicts_with_all = ["no_skip_same", "checksum", "digest", "link_dest", "compare_dest", "copy_dest"],
+        hide_short_help = true,
+        help_heading = "Which files"
+    )]
+    pub modify_window: Option<u32>,
     /// Take TARGET as the new name itself, even if it is a folder: contents are merged into it
     #[arg(short = 'T', long, help_heading = "Which files")]
     pub no_target_directory: bool,

@@ -31,8 +31,6 @@ const TIPS: &[(&[&str], &str)] = &[
         "an interrupted copy always continues where it stopped",
     ),
     (&["--inplace"], "files are written under another name, and get their own when they are complete"),
-    (&["--ignore-times", "-I"], "--no-skip-same sends all files again"),
-    (&["--size-only"], "files are skipped by size and time, or with --checksum by content"),
     (
         &["--delete-after", "--delete-before", "--delete-during", "--delete-delay", "--del"],
         "--delete deletes last, when all files have arrived",

@@ -6,6 +6,8 @@
 use sealane_tree::{Kind, Metadata, RelativePath, Timestamp, Xattr};
 use serde::{Deserialize, Serialize};
 
+use crate::options::Sameness;
+
 /// One entry without its content. In a pack, the file's content of `metadata.size_bytes` bytes follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -49,6 +51,16 @@ pub fn identity_by_seconds(path: &RelativePath, metadata: &Metadata) -> [u8; 16]
     let modified = Timestamp { nanoseconds: 0, ..metadata.modified };
     let Metadata { size_bytes, .. } = *metadata;
     identity(path, &Metadata { modified, size_bytes, ..Metadata::default() })
+}
+
+/// Returns what a file is known by to a receiver that has told its files, if its time counts or not.
+pub fn known_identity(path: &RelativePath, metadata: &Metadata, sameness: Sameness) -> [u8; 16] {
+    match sameness {
+        Sameness::Time => identity(path, metadata),
+        Sameness::Within { .. } | Sameness::Nothing => {
+            identity(path, &Metadata { size_bytes: metadata.size_bytes, ..Metadata::default() })
+        }
+    }
 }
 
 /// Returns the identity of this content under this path, whatever its time: a 128-bit BLAKE3 hash of path, size and

@@ -21,9 +21,9 @@ use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, 
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group, is_group},
-    options::{Existing, Portion, Preserve, Sizes},
+    options::{Existing, Portion, Preserve, Sameness, Sizes},
     proto::{
-        entry::{Closing, Copied, Entry, identity_by_seconds, path_hash},
+        entry::{Closing, Copied, Entry, identity_by_seconds, known_identity, path_hash},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
@@ -58,6 +58,8 @@ pub(crate) struct Possessions {
     pub(crate) equal: Equal,
     /// The sizes of other versions that the receiver has, by the hash of their path.
     pub(crate) versions: HashMap<[u8; 16], u64>,
+    /// By what the receiver has told its files.
+    pub(crate) sameness: Sameness,
     /// The receiver keeps whole seconds, and `done` is computed with them.
     pub(crate) whole_seconds: bool,
 }
@@ -70,7 +72,18 @@ impl Possessions {
         metadata: &Metadata,
         identity: &[u8; 16],
     ) -> Option<&[u8; 8]> {
-        if !self.whole_seconds || self.done.is_empty() {
+        if self.done.is_empty() {
+            return None;
+        }
+        if self.sameness != Sameness::Time {
+            let known = self.done.get(&known_identity(path, metadata, self.sameness))?;
+            let is_same = || {
+                let there = self.dated.get(&path_hash(path));
+                there.is_some_and(|&there| self.sameness.has(there, metadata.modified))
+            };
+            return (self.sameness == Sameness::Nothing || is_same()).then_some(known);
+        }
+        if !self.whole_seconds {
             return self.done.get(identity);
         }
         self.done.get(&identity_by_seconds(path, metadata))
@@ -103,6 +116,8 @@ pub(crate) struct Filling {
     pub(crate) sizes: Sizes,
     /// Entries are passed over by what the receiver has told of its names.
     pub(crate) existing: Existing,
+    /// Files are passed over that are older than what the receiver has dated.
+    pub(crate) keeps_newer: bool,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
     /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.
@@ -137,6 +152,11 @@ pub(crate) struct Counters {
 }
 
 impl Filling {
+    /// Returns whether the time of a file is one of its attributes.
+    pub(in crate::send) fn is_apart_from_time(&self) -> bool {
+        self.checksum || self.possessions.sameness.is_apart_from_time()
+    }
+
     /// Returns whether an entry is passed over by what the receiver has under its name, as far as that is known here: in case
     /// of doubt the receiver decides.
     pub(in crate::send) fn passes_over(&self, path: &RelativePath, is_folder: bool) -> bool {

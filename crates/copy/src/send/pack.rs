@@ -211,7 +211,7 @@ impl Filler<'_> {
                 if shared.preserve.xattrs {
                     metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
                 }
-                let is_same = *known == entry::attributes(&metadata, shared.checksum, with_owner);
+                let is_same = *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner);
                 let mut written = Written::Elsewhere;
                 if !is_same || digest.is_some() {
                     let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest };
@@ -232,7 +232,7 @@ impl Filler<'_> {
             }
             let dated = &shared.possessions.dated;
             let is_older = |there: &Timestamp| *there > open.metadata().modified;
-            if !dated.is_empty() && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
+            if shared.keeps_newer && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
                 count();
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
@@ -295,7 +295,8 @@ impl Filler<'_> {
         let identity = entry::identity(path, &metadata);
         let known = shared.possessions.of(path, &metadata, &identity)?;
         let mut written = Written::Elsewhere;
-        if *known == entry::attributes(&metadata, false, shared.preserve.owner.is_wanted()) {
+        let with_owner = shared.preserve.owner.is_wanted();
+        if *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner) {
             shared.counters.skipped.fetch_add(1, Relaxed);
             shared.progress.files_done.fetch_add(1, Relaxed);
         } else {

@@ -693,6 +693,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         fsync: options.fsync,
         preserve: options.preserve.clone(),
         upkeep: options.upkeep.clone(),
+        update: options.update,
         sizes: options.sizes,
         sink: options.sink,
         portion: options.portion,

@@ -21,10 +21,11 @@ use crate::{
     error::Error,
     journal::{Identity, Journal, State as JournalState},
     options::{
-        Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sink, Sizes, Upkeep,
+        Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sameness, Sink, Sizes,
+        Upkeep,
     },
     proto::{
-        entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
+        entry::{UNKNOWN_ATTRIBUTES, attributes, identity, known_identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
         record::DATA_BYTES_MAX,
     },
@@ -94,6 +95,8 @@ pub(crate) struct Plan {
     pub(crate) fsync: bool,
     pub(crate) preserve: Preserve,
     pub(crate) upkeep: Upkeep,
+    /// Newer entries are not replaced.
+    pub(crate) update: bool,
     /// The sizes of files that are sent.
     pub(crate) sizes: Sizes,
     pub(crate) sink: Sink,
@@ -166,6 +169,7 @@ impl Plan {
             fsync: false,
             preserve: Preserve::default(),
             upkeep: Upkeep::default(),
+            update: false,
             sizes: Sizes::default(),
             sink: Sink::Null,
             portion: None,
@@ -232,6 +236,7 @@ pub(crate) fn sending(
             checksum: plan.compares_content(),
             sizes: plan.sizes,
             existing: plan.upkeep.existing,
+            keeps_newer: plan.update,
             preserve: plan.preserve.clone(),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
@@ -342,6 +347,7 @@ pub(crate) fn target_options(
         resumable_as: journal.map(number),
         bases: bases.into(),
         basis_use: basis_use.unwrap_or_default(),
+        time_window_seconds: plan.upkeep.sameness.window_seconds(),
         ..TargetOptions::default()
     }
 }
@@ -356,6 +362,8 @@ pub(crate) struct Survey<'a> {
     pub(crate) skip_same: bool,
     /// Reports files by path, with the time.
     pub(crate) update: bool,
+    /// By what files count as the same.
+    pub(crate) sameness: Sameness,
     /// Reports files by path, size and content, read by this many threads.
     pub(crate) checksum: Option<u16>,
     /// Owners are compared too.
@@ -444,7 +452,7 @@ pub(crate) fn possessions(
     if let Some(survey) = survey {
         let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
         survey.files(|file| {
-            if survey.update {
+            if survey.update || survey.sameness.window_seconds().is_some() {
                 have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
             }
             have.versions.extend(version_held(&file.path, &file.metadata).filter(|_| survey.versions));
@@ -457,9 +465,10 @@ pub(crate) fn possessions(
                 let ExistingFile { path, metadata } = file;
                 let attributes = match survey.with_xattrs {
                     true => UNKNOWN_ATTRIBUTES,
-                    false => attributes(&metadata, false, survey.with_owner),
+                    false => attributes(&metadata, survey.sameness.is_apart_from_time(), survey.with_owner),
                 };
-                have.done.push(Held { identity: identity(&path, &metadata), attributes });
+                let identity = known_identity(&path, &metadata, survey.sameness);
+                have.done.push(Held { identity, attributes });
             }
             let count = have.done.len() + have.dated.len() + have.versions.len();
             if count >= HAVE_PER_MESSAGE {

@@ -29,7 +29,7 @@ use self::{
 use crate::{
     error::{Error, ErrorKind},
     journal::is_file_name,
-    options::Preserve,
+    options::{Preserve, Sameness},
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, bytes_hash, hash_xattrs},
         message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
@@ -77,6 +77,16 @@ impl Rules {
     pub(crate) fn xattrs(&self) -> bool {
         self.xattrs
     }
+}
+
+/// What a receiver tells of the files in folders that differ, besides that it has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Telling {
+    /// Their times.
+    pub(crate) update: bool,
+    /// That they may be compared as other versions.
+    pub(crate) versions: bool,
+    pub(crate) sameness: Sameness,
 }
 
 /// Ends a search when it is dropped: threads that make it must not outlive the reason for it.
@@ -317,7 +327,7 @@ pub(crate) fn tell(
     all: &Folders,
     list: impl FnOnce(Vec<Vec<u8>>) -> Folders,
     strays: &Strays,
-    (threads, update, versions): (u16, bool, bool),
+    (threads, telling): (u16, Telling),
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
@@ -363,7 +373,7 @@ pub(crate) fn tell(
     let kept = Mutex::new(kept.into_iter());
     let work = |out: Sender<Vec<Listed>>| {
         let (with_owner, path) = (rules.owner, Vec::new());
-        let mut listing = Listing { with_owner, update, versions, out, path, held: Vec::new() };
+        let mut listing = Listing { with_owner, telling, out, path, held: Vec::new() };
         let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some((path, files)) = next() {
             listing.begin(&path);
@@ -412,9 +422,8 @@ pub(crate) fn tell_bases(
     for basis in bases {
         let all = basis.folders();
         let work = |out: Sender<Vec<Listed>>| {
-            let (with_owner, update, versions) = (false, false, false);
-            let mut listing =
-                Listing { with_owner, update, versions, out, path: Vec::new(), held: Vec::new() };
+            let (with_owner, telling, path) = (false, Telling::default(), Vec::new());
+            let mut listing = Listing { with_owner, telling, out, path, held: Vec::new() };
             all.visit(&mut listing);
             listing.hand_on();
         };

@@ -30,7 +30,7 @@ use crate::{
         claims,
         control::{Control, Outcome},
         ends::{self, Plan, Survey, starting_folders},
-        folders,
+        folders::{self, Telling},
         line::Lines,
         messages,
         place::Place,
@@ -103,6 +103,7 @@ impl ReceivingSide<'_> {
             permit,
             skip_same,
             update,
+            sameness: plan.upkeep.sameness,
             checksum,
             with_owner,
             with_xattrs: plan.preserve.xattrs,
@@ -138,7 +139,8 @@ impl ReceivingSide<'_> {
                 let all = target.folders(starts, xattrs, true, filter.clone());
                 let list = |paths| target.folders(paths, xattrs, false, filter);
                 let strays = &receiving.files.strays;
-                folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, update, versions))
+                let telling = Telling { update, versions, sameness: plan.upkeep.sameness };
+                folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, telling))
             }
             None => Ok(()),
         });

@@ -159,6 +159,7 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
 /// Receives the list of the receiver's entries.
 fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) -> Result<Possessions, Error> {
     let mut claims = Claims { trust: plan.trust_partial, ..Claims::default() };
+    claims.kept.sameness = plan.upkeep.sameness;
     let mut is_compared = false;
     loop {
         if control.progress.cancel.load(Relaxed) {

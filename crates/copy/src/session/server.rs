@@ -446,6 +446,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         fsync: request.fsync,
         preserve: Preserve { owner, ..request.preserve.clone() },
         upkeep: request.upkeep.clone(),
+        update: request.update,
         sizes: request.sizes,
         sink: request.sink,
         portion: request.portion,

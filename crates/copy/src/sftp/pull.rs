@@ -24,7 +24,8 @@ use futures_util::{
 use sealane_lanes::Placement;
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_tree::{
-    EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName, Writer,
+    EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName, Timestamp,
+    Writer,
 };
 
 use crate::{
@@ -558,6 +559,12 @@ impl Pull<'_> {
         }
     }
 
+    /// Returns whether two times count as the same, one of which a server tells in whole seconds.
+    fn has_time(&self, one: Timestamp, other: Timestamp) -> bool {
+        let whole = |time: Timestamp| Timestamp { nanoseconds: 0, ..time };
+        self.transfer.options.upkeep.sameness.has(whole(one), whole(other))
+    }
+
     /// Returns whether nothing is made of an entry because of what has its name, or has not.
     fn passes_over(&self, path: &RelativePath, kind: FileKind) -> bool {
         let existing = self.transfer.options.upkeep.existing;
@@ -580,9 +587,12 @@ impl Pull<'_> {
             Some(writer) => writer.existing(&path).ok().flatten(),
             None => None,
         };
-        if let Some(there) =
-            there.filter(|there| there.metadata.modified.seconds == metadata.modified.seconds)
-        {
+        let sameness = self.transfer.options.upkeep.sameness;
+        let is_kept = |there: Timestamp| {
+            !sameness.is_apart_from_time() && self.has_time(there, metadata.modified)
+                || there.seconds == metadata.modified.seconds
+        };
+        if let Some(there) = there.filter(|there| is_kept(there.metadata.modified)) {
             metadata.modified = there.metadata.modified;
         }
         Entry { path, kind, metadata, digest: None }
@@ -704,7 +714,7 @@ impl Pull<'_> {
         let is_held = match options.upkeep.checksum {
             _ if there.metadata.size_bytes != size_bytes => false,
             true => self.has_content(found).await?,
-            false => options.skip_same && there.metadata.modified.seconds == modified.seconds,
+            false => options.skip_same && self.has_time(there.metadata.modified, modified),
         };
         Ok(if is_held { Held::Content } else { Held::Nothing })
     }

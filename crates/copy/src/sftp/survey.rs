@@ -11,7 +11,8 @@ use sealane_tree::{RelativePath, Source, Timestamp};
 
 use crate::{
     error::{Error, ErrorKind},
-    proto::entry::{attributes, content_identity, identity_by_seconds, path_hash},
+    options::Sameness,
+    proto::entry::{attributes, content_identity, identity_by_seconds, known_identity, path_hash},
     receive::permit::Permit,
     send::fill::Possessions,
     session::ends::POSSESSIONS_MAX,
@@ -128,6 +129,7 @@ pub(super) struct Survey<'a> {
     pub(super) permit: &'a Permit,
     pub(super) skip_same: bool,
     pub(super) update: bool,
+    pub(super) sameness: Sameness,
     /// All names count.
     pub(super) existing: bool,
     /// Owners are kept, and so compared.
@@ -139,7 +141,8 @@ pub(super) struct Survey<'a> {
 impl Survey<'_> {
     /// Examines every file that sent entries may replace, and notes unfinished ones.
     pub(super) async fn possessions(&self, remains: &mut Remains) -> Result<Possessions, Error> {
-        let mut kept = Possessions { whole_seconds: true, ..Possessions::default() };
+        let sameness = self.sameness;
+        let mut kept = Possessions { whole_seconds: true, sameness, ..Possessions::default() };
         if !self.skip_same && !self.update && !self.existing && self.checksum.is_none() {
             return Ok(kept);
         }
@@ -224,13 +227,18 @@ impl Survey<'_> {
             return;
         }
         let there = metadata(found);
-        if self.update {
+        if self.update || self.sameness.window_seconds().is_some() {
             kept.dated.insert(path_hash(&path), there.modified);
         }
         if self.checksum.is_some() {
             files.push((path, *found));
         } else if self.skip_same {
-            kept.done.insert(identity_by_seconds(&path, &there), attributes(&there, false, self.with_owner));
+            let identity = match self.sameness {
+                Sameness::Time => identity_by_seconds(&path, &there),
+                sameness => known_identity(&path, &there, sameness),
+            };
+            let is_apart = self.sameness.is_apart_from_time();
+            kept.done.insert(identity, attributes(&there, is_apart, self.with_owner));
         }
     }
 

@@ -8,10 +8,10 @@ use sealane_tree::{EntryType, Metadata, RelativePath, Seen, SeenFolder, Visitor}
 use crate::{
     journal::is_file_name,
     proto::{
-        entry::{attributes, identity, path_hash},
+        entry::{attributes, known_identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Held, VersionHeld},
     },
-    session::ends::version_held,
+    session::{ends::version_held, folders::Telling},
 };
 
 /// A file in a folder that differs.
@@ -24,8 +24,7 @@ pub(super) struct Listed {
 /// Lists the files of folders that one thread visits.
 pub(super) struct Listing {
     pub(super) with_owner: bool,
-    pub(super) update: bool,
-    pub(super) versions: bool,
+    pub(super) telling: Telling,
     pub(super) out: Sender<Vec<Listed>>,
     pub(super) path: Vec<u8>,
     pub(super) held: Vec<Listed>,
@@ -44,10 +43,12 @@ impl Listing {
     /// Lists a file of the folder that has begun.
     pub(super) fn file(&mut self, name: &[u8], metadata: &Metadata) {
         let Ok(path) = RelativePath::within(&self.path, name) else { return };
-        let attributes = attributes(metadata, false, self.with_owner);
-        let dated = self.update.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
-        let version = version_held(&path, metadata).filter(|_| self.versions);
-        let held = Held { identity: identity(&path, metadata), attributes };
+        let Telling { update, versions, sameness } = self.telling;
+        let attributes = attributes(metadata, sameness.is_apart_from_time(), self.with_owner);
+        let is_dated = update || sameness.window_seconds().is_some();
+        let dated = is_dated.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
+        let version = version_held(&path, metadata).filter(|_| versions);
+        let held = Held { identity: known_identity(&path, metadata, sameness), attributes };
         self.held.push(Listed { held, dated, version });
         // If it is over, the end of the folder notices that.
         self.may_go_on();
