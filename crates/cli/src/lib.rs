@@ -33,6 +33,8 @@ mod listed;
 #[cfg(feature = "serve")]
 mod log;
 #[cfg(feature = "copy")]
+pub mod mode_changes;
+#[cfg(feature = "copy")]
 mod once;
 #[cfg(feature = "copy")]
 pub mod options;

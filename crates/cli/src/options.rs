@@ -81,6 +81,9 @@ pub enum MeaningError {
     /// `--delete` without folders.
     #[error("--delete needs -r or -a: it works on folders")]
     DeleteWithoutRecursion,
+    /// A very long `--chmod`.
+    #[error("--chmod: more than {} changes are too many", Preserve::MODE_CHANGES_MAX)]
+    ManyModeChanges,
     /// `--min-size` above `--max-size`.
     #[error("--min-size is more than --max-size: no file has such a size")]
     NoSuchSize,
@@ -161,6 +164,7 @@ impl Plan {
         if deletes(&arguments) && !recursive {
             return Err(MeaningError::DeleteWithoutRecursion);
         }
+        few_mode_changes(&arguments)?;
         possible_sizes(&arguments)?;
         no_legacy_unasked(&arguments)?;
 
@@ -176,6 +180,12 @@ impl Plan {
         };
         Ok(Self { sources, target, options: options(arguments, recursive), reporting })
     }
+}
+
+/// Fails if there are more changes of modes than a copy takes.
+fn few_mode_changes(arguments: &CpArgs) -> Result<(), MeaningError> {
+    let count: usize = arguments.chmod.iter().map(|changes| changes.0.len()).sum();
+    if count <= Preserve::MODE_CHANGES_MAX { Ok(()) } else { Err(MeaningError::ManyModeChanges) }
 }
 
 /// Fails if no file has a size that is asked for.
@@ -222,6 +232,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
     if !arguments.recursive && !arguments.archive {
         return Err(MeaningError::ManyWithoutRecursion);
     }
+    few_mode_changes(&arguments)?;
     possible_sizes(&arguments)?;
     no_legacy_unasked(&arguments)?;
     let reporting = Reporting {
@@ -333,6 +344,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
                 (false, false) => Ownership::NotKept,
             },
             folder_modes: arguments.preserve || arguments.archive,
+            mode_changes: arguments.chmod.iter().flat_map(|changes| changes.0.clone()).collect(),
         },
         trusts_empty: arguments.delete > 1,
         upkeep: Upkeep {

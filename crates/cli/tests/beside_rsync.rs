@@ -16,21 +16,18 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 use support::daemon::Served;
 
-/// How a case is copied.
+/// How a case is copied. ssh carries the same messages as a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Near,
     ToDaemon,
     FromDaemon,
-    ToHost,
-    FromHost,
     ToSftp,
     FromSftp,
 }
 
 const LOCAL: [Way; 3] = [Way::Near, Way::ToDaemon, Way::FromDaemon];
-const ALL: [Way; 7] =
-    [Way::Near, Way::ToDaemon, Way::FromDaemon, Way::ToHost, Way::FromHost, Way::ToSftp, Way::FromSftp];
+const ALL: [Way; 5] = [Way::Near, Way::ToDaemon, Way::FromDaemon, Way::ToSftp, Way::FromSftp];
 
 impl Way {
     fn is_sftp(self) -> bool {
@@ -177,16 +174,12 @@ impl Scene {
             Way::Near => (near("source"), near("target")),
             Way::ToDaemon => (near("source"), daemon("target")),
             Way::FromDaemon => (daemon("source"), near("target")),
-            Way::ToHost | Way::ToSftp => (near("source"), far("target")),
-            Way::FromHost | Way::FromSftp => (far("source"), near("target")),
+            Way::ToSftp => (near("source"), far("target")),
+            Way::FromSftp => (far("source"), near("target")),
         };
         let mut command = sealane(&["cp", "-aT", "--accept-new", "--timeout", "20"]);
-        match way {
-            Way::ToSftp | Way::FromSftp => _ = command.arg("--far-end=sftp"),
-            Way::ToHost | Way::FromHost => {
-                command.args(["--far-end=sealane", "--remote-program"]).arg(program::path());
-            }
-            _ => {}
+        if way.is_sftp() {
+            command.arg("--far-end=sftp");
         }
         if let Some(sshd) = &self.sshd {
             command.arg("-F").arg(sshd.client_config());
@@ -302,6 +295,20 @@ fn files_are_the_same_by_what_is_asked_for() {
             same(&["--modify-window=2"]),
             same(&["--modify-window=1", "--delete"]),
             same(&["--modify-window=2", "--ignore-existing"]),
+        ],
+    );
+}
+
+#[test]
+fn modes_are_changed_on_the_way() {
+    let Some(scene) = Scene::set() else { return };
+    scene.compare(
+        "chmod",
+        plant,
+        &[
+            same(&["--chmod=D2750,F640"]),
+            same(&["--chmod=go-w,a+X", "--chmod=Fu=rw,Do="]),
+            same(&["--chmod=Fa-x,+w", "--checksum"]),
         ],
     );
 }

@@ -51,7 +51,7 @@ pub use options::{
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_lanes::Placement;
 pub use sealane_peer::{AddressFamily, Location};
-pub use sealane_tree::{Following, RelativePath};
+pub use sealane_tree::{Following, ModeChange, ModeChangeOf, RelativePath};
 pub use session::{
     budget::raise_descriptor_limit,
     client::copy,

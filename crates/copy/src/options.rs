@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Dura
 use sealane_engine::{EngineChoice, Implementations, Suite};
 use sealane_lanes::Placement;
 use sealane_peer::{AddressFamily, Sharing, SshCommand};
-use sealane_tree::{Following, RelativePath, Timestamp};
+use sealane_tree::{Changes, Following, ModeChange, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -218,6 +218,18 @@ pub struct Preserve {
     pub owner: Ownership,
     /// Existing folders get the modes of the sent ones; otherwise they keep their own.
     pub folder_modes: bool,
+    /// Changes of modes (`--chmod`), in order; at most [`Preserve::MODE_CHANGES_MAX`].
+    pub mode_changes: Vec<ModeChange>,
+}
+
+impl Preserve {
+    /// The maximum number of changes of modes.
+    pub const MODE_CHANGES_MAX: usize = 64;
+
+    /// Returns the changes of what is read from a source.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes { modes: self.mode_changes.clone() }
+    }
 }
 
 /// The treatment of user and group ids.

@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, r
 use rustix::io::Errno;
 
 use crate::beneath::Beneath;
+use crate::changes::Changes;
 use crate::error::EntryType;
 use crate::filter::Filter;
 use crate::inner::is_unfinished;
@@ -88,6 +89,7 @@ struct Rules {
     filter: Filter,
     /// The filter does not see the first component of a path, which is the name of a root.
     below_names: bool,
+    changes: Arc<Changes>,
 }
 
 /// One root.
@@ -146,6 +148,7 @@ impl Source {
             passes_over_parts: false,
             filter: options.filter.clone(),
             below_names: false,
+            changes: Arc::clone(&options.changes),
         };
         Some(Folders::new(roots, rules, found))
     }
@@ -164,8 +167,15 @@ impl Target {
     ) -> Folders {
         let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), self.inner.options.resolution);
         let root = Root { beneath, prefix: Vec::new(), device: 0 };
-        let rules =
-            Rules { xattrs, one_file_system: false, enters, passes_over_parts: true, filter, below_names };
+        let rules = Rules {
+            xattrs,
+            one_file_system: false,
+            enters,
+            passes_over_parts: true,
+            filter,
+            below_names,
+            changes: Arc::default(),
+        };
         Folders::new(vec![root], rules, paths.into_iter().map(|path| (0, path)).collect())
     }
 }
@@ -204,6 +214,7 @@ impl Folders {
             passes_over_parts: true,
             filter: Filter::default(),
             below_names: false,
+            changes: Arc::default(),
         };
         Self::new(vec![root], rules, vec![(0, Vec::new())])
     }
@@ -300,6 +311,7 @@ impl Folders {
         };
         let mut is_whole = own_xattrs.is_some() && !is_unfinished(metadata.mode);
         metadata.xattrs = own_xattrs.unwrap_or_default();
+        self.rules.changes.apply(EntryType::Directory, &mut metadata);
         let room = MAX_PATH_BYTES.saturating_sub(path.len() + 1);
         is_whole &= self.entries(&fd, (index, below, room), own, visitor).unwrap_or(false);
         visitor.end(&SeenFolder { root: index, path: &path, metadata: &metadata, is_whole })
@@ -400,6 +412,7 @@ impl Folders {
                 }
                 _ => EntryType::Other,
             };
+            self.rules.changes.apply(entry_type, &mut metadata);
             let links = links(&stat);
             visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links });
         }

@@ -15,6 +15,7 @@ mod bases;
 mod basis;
 mod beneath;
 mod bytes;
+mod changes;
 mod compare;
 mod copied;
 mod descent;
@@ -48,6 +49,7 @@ mod xattrs;
 
 pub use bases::{Basis, BasisUse};
 pub use beneath::Resolution;
+pub use changes::{Changes, ModeChange, ModeChangeOf};
 pub use descent::Identity;
 pub use differences::Differences;
 pub use error::{EntryType, Error, Operation, Result};

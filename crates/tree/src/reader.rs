@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinka
 use rustix::io::{Errno, pread};
 
 use crate::beneath::{Parent, ParentCache, is_blocked};
+use crate::changes::Changes;
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, entry_type, failed};
 use crate::folders::{c_name, xattr_list, xattrs_at};
@@ -52,6 +53,7 @@ pub struct Reader {
     /// the file; after the first refusal files are opened in the usual way.
     leave_access_time: bool,
     with_owner: bool,
+    changes: Arc<Changes>,
     /// The room for names of extended attributes, once it is needed.
     xattr_list: Vec<u8>,
 }
@@ -66,7 +68,14 @@ impl Source {
 impl Reader {
     fn new(source: Source) -> Self {
         let parents = source.roots().iter().map(|_| ParentCache::default()).collect();
-        Self { source, parents, leave_access_time: true, with_owner: false, xattr_list: Vec::new() }
+        Self {
+            source,
+            parents,
+            leave_access_time: true,
+            with_owner: false,
+            changes: Arc::default(),
+            xattr_list: Vec::new(),
+        }
     }
 
     /// Makes files come with their owner from now on.
@@ -74,6 +83,12 @@ impl Reader {
     pub fn with_owner(mut self) -> Self {
         self.with_owner = true;
         self
+    }
+
+    /// Makes what is read have these changes from now on.
+    #[must_use]
+    pub fn changing(self, changes: Arc<Changes>) -> Self {
+        Self { changes, ..self }
     }
 
     /// Returns the user's name of an entry, for messages.
@@ -120,7 +135,9 @@ impl Reader {
             OpenFile::open(&**parent, name, path, leave_access_time, with_owner)?
         };
         self.leave_access_time = left;
-        file.settled(path)
+        let mut file = file.settled(path)?;
+        self.changes.apply(EntryType::File, &mut file.metadata);
+        Ok(file)
     }
 
     /// Looks at the regular file `path` without opening it, unless it has extended attributes that are asked for. Returns
@@ -129,7 +146,7 @@ impl Reader {
         if self.source.root(root)?.beneath.follows_links() {
             return Ok(None);
         }
-        let with_owner = self.with_owner;
+        let (with_owner, changes) = (self.with_owner, Arc::clone(&self.changes));
         let mut list = std::mem::take(&mut self.xattr_list);
         let (parent, name) = self.locate(root, path)?;
         let inspected = |errno| failed(Operation::Inspect, path, errno);
@@ -138,6 +155,7 @@ impl Reader {
             return Ok(None);
         }
         let mut metadata = Metadata::from_stat(&stat, with_owner);
+        changes.apply(EntryType::File, &mut metadata);
         if with_xattrs {
             if list.is_empty() {
                 list = xattr_list();
@@ -153,7 +171,7 @@ impl Reader {
 
     /// Returns the destination of the symbolic link `path`, and its metadata.
     pub fn read_link(&mut self, root: u32, path: &RelativePath) -> Result<(LinkTarget, Metadata)> {
-        let with_owner = self.with_owner;
+        let (with_owner, changes) = (self.with_owner, Arc::clone(&self.changes));
         let (parent, name) = self.locate(root, path)?;
         let stat = statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(Operation::Inspect, path, errno))?;
@@ -166,7 +184,9 @@ impl Reader {
             Err(errno) => return Err(failed(Operation::Read, path, errno)),
         };
         let target = LinkTarget::new(target).ok_or_else(|| Error::BadLink { path: path.into() })?;
-        Ok((target, Metadata::from_stat(&stat, with_owner)))
+        let mut metadata = Metadata::from_stat(&stat, with_owner);
+        changes.apply(EntryType::Symlink, &mut metadata);
+        Ok((target, metadata))
     }
 }
 

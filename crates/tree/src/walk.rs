@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
+use crate::changes::Changes;
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed, root_failed};
+use crate::error::{EntryType, Error, Operation, Result, failed, root_failed};
 use crate::filter::Filter;
 use crate::metadata::Metadata;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
@@ -28,6 +30,8 @@ pub struct WalkOptions {
     pub xattrs: bool,
     /// The filter that leaves entries out.
     pub filter: Filter,
+    /// Changes of directories; a reader has its own.
+    pub changes: Arc<Changes>,
 }
 
 impl Default for WalkOptions {
@@ -39,6 +43,7 @@ impl Default for WalkOptions {
             owner: false,
             xattrs: false,
             filter: Filter::default(),
+            changes: Arc::default(),
         }
     }
 }
@@ -325,6 +330,7 @@ fn directory(
     entered: Option<&OwnedFd>,
 ) -> Result<Entry> {
     let mut metadata = Metadata::from_stat(stat, options.owner);
+    options.changes.apply(EntryType::Directory, &mut metadata);
     if let (true, Some(fd)) = (options.xattrs, entered) {
         metadata.xattrs =
             xattrs::read(fd.as_fd(), &path).map_err(|error| error.shown_as(|_| root.show(&path)))?;

@@ -1,6 +1,7 @@
 //! Arguments of `sealane cp`.
 
 use super::Filters;
+use crate::mode_changes::{self, ModeChanges};
 use crate::{copy_units, units};
 use clap::{Args, ValueEnum};
 use sealane_copy::{Compression, Delta, Level, RelativePath};
@@ -72,6 +73,10 @@ pub struct CpArgs {
     /// counts as failed
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub owner: bool,
+    /// Change the modes that entries get: `F` before a change restricts it to files, `D` to folders, as in D2755,F644 or
+    /// u=rwX,go-w; may be repeated. Existing folders get modes only with -p or -a
+    #[arg(long, value_name = "CHANGES", value_parser = mode_changes::parse, allow_hyphen_values = true, hide_short_help = true, help_heading = "Which files")]
+    pub chmod: Vec<ModeChanges>,
     /// Do not replace a file at the target that is newer than its source
     #[arg(short, long, hide_short_help = true, help_heading = "Which files")]
     pub update: bool,

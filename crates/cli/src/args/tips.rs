@@ -52,10 +52,7 @@ const TIPS: &[(&[&str], &str)] = &[
         "-L follows all links, -a follows none",
     ),
     (&["-K", "--keep-dirlinks"], "links at the target are never followed"),
-    (
-        &["--chmod", "--chown", "--usermap", "--groupmap"],
-        "modes are kept as they are, and owners with --owner; they cannot be changed",
-    ),
+    (&["--chown", "--usermap", "--groupmap"], "owners are kept with --owner; they cannot be changed"),
     (&["--log-file", "--out-format"], "-v and --json print every file; redirect the output"),
     (&["--password-file", "--daemon"], "`sealane serve` is the daemon; it knows its peers by their keys"),
 ];

@@ -17,7 +17,9 @@ use std::{
 
 use crossbeam_channel::Sender;
 use sealane_peer::chain;
-use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
+use sealane_tree::{
+    Changes, Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp,
+};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group, is_group},
@@ -119,6 +121,8 @@ pub(crate) struct Filling {
     /// Files are passed over that are older than what the receiver has dated.
     pub(crate) keeps_newer: bool,
     pub(crate) preserve: Preserve,
+    /// Changes of what is read.
+    pub(crate) changes: Arc<Changes>,
     pub(crate) digest: bool,
     /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.
     pub(crate) both_digest: bool,
@@ -244,6 +248,7 @@ pub(crate) struct Filler<'a> {
 impl<'a> Filler<'a> {
     pub(crate) fn new(shared: &'a Filling, reader: Reader) -> Self {
         let reader = if shared.preserve.owner.is_wanted() { reader.with_owner() } else { reader };
+        let reader = reader.changing(Arc::clone(&shared.changes));
         Self { shared, reader, hand: None }
     }
 

@@ -12,7 +12,7 @@ use sealane_tree::Following;
 use crate::{
     error::{Error, ErrorKind, FAR},
     login::has_aes,
-    options::{Compression, Delta, Level, MeasuredEnd, Options, Sink},
+    options::{Compression, Delta, Level, MeasuredEnd, Options, Preserve, Sink},
     proto::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
@@ -186,6 +186,9 @@ pub(crate) fn judge(
     }
     if request.upkeep.backup.as_ref().is_some_and(|backup| !backup.is_sensible()) {
         return Err(Error::protocol("the suffix of backups gives an invalid name"));
+    }
+    if request.preserve.mode_changes.len() > Preserve::MODE_CHANGES_MAX {
+        return Err(Error::protocol("more changes of modes than anybody asks for"));
     }
     if request.upkeep.remove_sources && request.following != Following::Nowhere {
         return Err(Error::protocol("what a link leads to is not removed in its place"));

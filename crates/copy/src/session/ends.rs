@@ -238,6 +238,7 @@ pub(crate) fn sending(
             existing: plan.upkeep.existing,
             keeps_newer: plan.update,
             preserve: plan.preserve.clone(),
+            changes: Arc::new(plan.preserve.changes()),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
             dry_run: plan.dry_run,

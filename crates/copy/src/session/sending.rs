@@ -51,6 +51,7 @@ pub(crate) fn walk_options(
         owner: preserve.owner.is_wanted(),
         xattrs: preserve.xattrs,
         filter,
+        changes: Arc::new(preserve.changes()),
     })
 }
 

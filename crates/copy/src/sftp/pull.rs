@@ -24,8 +24,8 @@ use futures_util::{
 use sealane_lanes::Placement;
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_tree::{
-    EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName, Timestamp,
-    Writer,
+    Changes, EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName,
+    Timestamp, Writer,
 };
 
 use crate::{
@@ -116,6 +116,7 @@ pub(super) fn run(
             far,
             files: &receiving.files,
             with_owner: plan.preserve.owner.is_wanted(),
+            changes: options.preserve.changes(),
             filter: filter(&options.patterns)?,
             present: RefCell::new(present.as_ref().map(Target::writer)),
             preview: RefCell::new(receiving.files.preview()),
@@ -192,6 +193,7 @@ struct Pull<'a> {
     far: &'a Rc<Far>,
     files: &'a Files,
     with_owner: bool,
+    changes: Changes,
     filter: Filter,
     /// The target for examinations before an entry is fetched.
     present: RefCell<Option<Writer>>,
@@ -498,6 +500,13 @@ impl Pull<'_> {
         if !self.with_owner {
             metadata.owner = None;
         }
+        let entry_type = match attributes.kind() {
+            FileKind::File => EntryType::File,
+            FileKind::Directory => EntryType::Directory,
+            FileKind::Symlink => EntryType::Symlink,
+            FileKind::Other => EntryType::Other,
+        };
+        self.changes.apply(entry_type, &mut metadata);
         let at = path.map_or_else(|| root.path.clone(), |path| below(&root.path, path.as_bytes()));
         let text_bytes = attributes.size_bytes.filter(|_| attributes.kind() == FileKind::Symlink);
         Found { at, shown: text(&self.shown(root, path)), path: name, metadata, text_bytes }

@@ -1,0 +1,74 @@
+//! [`Changes`]: what entries of a source have otherwise than on its disk.
+//!
+//! Guarantees: a change of modes sets and clears permission bits only, in the order given; the mode of a symbolic link, which
+//! means nothing, stays.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::EntryType;
+use crate::metadata::{MODE_BITS, Metadata};
+
+/// Bits that let a file be executed.
+const EXECUTE_BITS: u32 = 0o111;
+
+/// The entries that a change of modes is about.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum ModeChangeOf {
+    /// Folders and files.
+    #[default]
+    Both,
+    /// Folders.
+    Folders,
+    /// Everything else.
+    Files,
+}
+
+/// A change of modes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ModeChange {
+    /// The entries that it is about.
+    pub of: ModeChangeOf,
+    /// The bits that stay.
+    #[serde(deserialize_with = "bits")]
+    pub kept: u32,
+    /// The bits that are set.
+    #[serde(deserialize_with = "bits")]
+    pub set: u32,
+    /// Bits for execution are set only on folders, and on files that somebody may execute.
+    pub spares_plain: bool,
+}
+
+fn bits<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let bits = u32::deserialize(from)?;
+    if bits & !MODE_BITS == 0 { Ok(bits) } else { Err(D::Error::custom("mode bits beyond 07777")) }
+}
+
+impl ModeChange {
+    fn apply(self, was: u32, mode: u32, is_folder: bool) -> u32 {
+        match (self.of, is_folder) {
+            (ModeChangeOf::Folders, false) | (ModeChangeOf::Files, true) => return mode,
+            _ => {}
+        }
+        let is_plain = !is_folder && was & EXECUTE_BITS == 0;
+        let set = if self.spares_plain && is_plain { self.set & !EXECUTE_BITS } else { self.set };
+        (mode & self.kept | set) & MODE_BITS
+    }
+}
+
+/// Changes of what is read from a source.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Changes {
+    /// Changes of modes, in order.
+    pub modes: Vec<ModeChange>,
+}
+
+impl Changes {
+    /// Changes what was read of an entry.
+    pub fn apply(&self, entry_type: EntryType, metadata: &mut Metadata) {
+        if entry_type != EntryType::Symlink {
+            let (was, is_folder) = (metadata.mode, entry_type == EntryType::Directory);
+            metadata.mode = self.modes.iter().fold(was, |mode, change| change.apply(was, mode, is_folder));
+        }
+    }
+}
