@@ -10,7 +10,7 @@
 
 pub mod args;
 #[cfg(feature = "copy")]
-mod copy_units;
+pub mod copy_units;
 #[cfg(feature = "copy")]
 mod cp;
 mod digest;

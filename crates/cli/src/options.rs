@@ -338,7 +338,10 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         preserve: Preserve {
             hard_links: arguments.hard_links || arguments.archive,
             xattrs: arguments.xattrs || arguments.archive,
-            owner: match (arguments.owner, arguments.archive) {
+            numeric_ids: arguments.numeric_ids,
+            user: arguments.chown.as_ref().and_then(|given| given.user.clone()),
+            group: arguments.chown.as_ref().and_then(|given| given.group.clone()),
+            owner: match (arguments.owner || arguments.chown.is_some(), arguments.archive) {
                 (true, _) => Ownership::Kept,
                 (false, true) => Ownership::WherePossible,
                 (false, false) => Ownership::NotKept,

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
@@ -53,8 +53,8 @@ struct Scene {
     sshd: Option<PrivateSshd>,
 }
 
-/// An entry: what it is and has, its mode, and its time in seconds.
-type Fact = (String, u32, i64);
+/// An entry: what it is and has, its mode, its time in seconds, and its owner and group.
+type Fact = (String, u32, i64, u32, u32);
 
 fn touch(path: &Path, seconds: u64) {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
@@ -144,7 +144,7 @@ fn look(tree: &Path) -> BTreeMap<PathBuf, Fact> {
             false => (metadata.mode() & 0o7777, metadata.mtime()),
         };
         let name = path.strip_prefix(tree).expect("it lies below").to_owned();
-        found.insert(name, (what, mode, time));
+        found.insert(name, (what, mode, time, metadata.uid(), metadata.gid()));
     }
     found
 }
@@ -311,4 +311,101 @@ fn modes_are_changed_on_the_way() {
             same(&["--chmod=Fa-x,+w", "--checksum"]),
         ],
     );
+}
+
+/// The same, with entries of several owners.
+fn plant_owned(root: &Path) {
+    plant(root);
+    for (name, uid, gid) in
+        [("small", 1, 1), ("run", 54_321, 54_322), ("deep", 2, 3), ("equal/one", 1, 54_321)]
+    {
+        lchown(root.join("source").join(name), Some(uid), Some(gid)).expect("root may");
+    }
+    lchown(root.join("source/link"), Some(1), Some(2)).expect("root may");
+    lchown(root.join("target/equal/two"), Some(7), Some(7)).expect("root may");
+}
+
+#[test]
+fn owners_are_kept_or_given() {
+    let Some(scene) = Scene::set() else { return };
+    if !rustix::process::geteuid().is_root() {
+        skip("only root gives files away");
+        return;
+    }
+    scene.compare(
+        "owners",
+        plant_owned,
+        &[
+            same(&[]),
+            same(&["--numeric-ids", "--delete"]),
+            same(&["--chown=1000:54321"]),
+            same(&["--chown=:7", "--checksum"]),
+            Case { ours: &["--chown=daemon:bin"], theirs: &["--chown=daemon:bin"], over_sftp: false },
+        ],
+    );
+    let folder = scene.served.root().join("nobody");
+    fs::create_dir(&folder).expect("a folder");
+    plant_owned(&folder);
+    let before = look(&folder.join("target"));
+    for &way in scene.ways() {
+        let refused = scene.cp(&folder, way, &["--chown=no-such-user"]);
+        assert_ne!(refused.status.code(), Some(0), "{way:?}: {refused:?}");
+        let said = text(&refused.stderr);
+        let expected = if way == Way::ToSftp { "by number" } else { "no user \"no-such-user\"" };
+        assert!(said.contains(expected), "{way:?}: {said}");
+        assert_eq!(look(&folder.join("target")), before, "{way:?}");
+    }
+}
+
+/// Runs the command that ssh would run on a host where `daemon` has another number and `bin` is unknown.
+const ELSEWHERE: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
+                         for last; do :; done\nfolder=$(dirname \"$0\")\n\
+                         exec unshare -m sh -c \"mount --bind $folder/passwd /etc/passwd && exec $last\"\n";
+
+#[test]
+fn owners_have_the_numbers_of_the_host_where_they_arrive() {
+    let served = Served::start(None);
+    let root = served.root();
+    let is_there = Command::new("unshare").args(["-m", "mount", "--bind", "/etc", "/mnt"]).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        skip("no mount namespaces");
+        return;
+    }
+    let ssh = root.join("ssh");
+    put(&ssh, ELSEWHERE.as_bytes(), 0o755, 1_500_000_000);
+    put(
+        &root.join("passwd"),
+        b"root:x:0:0::/root:/bin/sh\ndaemon:x:4242:1::/:/bin/sh\n",
+        0o644,
+        1_500_000_000,
+    );
+    // On Debian bin is 2, and sys is 3.
+    for (name, uid) in [("root", 0), ("daemon", 1), ("bin", 2), ("nobody-at-all", 54_321)] {
+        put(&root.join("source").join(name), name.as_bytes(), 0o644, 1_500_000_000);
+        lchown(root.join("source").join(name), Some(uid), Some(0)).expect("root may");
+    }
+    let uids = |tree: &str| {
+        let owner = |name: &str| root.join(tree).join(name).symlink_metadata().expect("it is there").uid();
+        ["root", "daemon", "bin", "nobody-at-all"].map(owner)
+    };
+    let run = |options: &[&str], from: &str, to: &str| {
+        let mut command = sealane(&["cp", "-aTv", "--timeout", "20", "--remote-program"]);
+        command.arg(program::path()).args(options).args([from, to]);
+        let output = command.env("SEALANE_SSH", &ssh).env("HOME", served.home()).output();
+        let output = output.expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {output:?}");
+        text(&output.stdout).to_owned()
+    };
+    let at = |name: &str| root.join(name).to_str().expect("UTF-8").to_owned();
+    let far = |name: &str| format!("there:{}", at(name));
+    run(&[], &at("source"), &far("pushed"));
+    assert_eq!(uids("pushed"), [0, 4242, 2, 54_321]);
+    assert_eq!(run(&[], &at("source"), &far("pushed")), "", "nothing has changed");
+    run(&[], &far("pushed"), &at("pulled"));
+    assert_eq!(uids("pulled"), [0, 1, 2, 54_321]);
+    assert_eq!(run(&[], &far("pushed"), &at("pulled")), "", "nothing has changed");
+    run(&["--numeric-ids"], &at("source"), &far("pushed"));
+    assert_eq!(uids("pushed"), [0, 1, 2, 54_321]);
+    run(&["--chown=daemon"], &at("source"), &far("pushed"));
+    assert_eq!(uids("pushed"), [4242; 4]);
 }

@@ -28,6 +28,7 @@ mod ledger;
 mod line;
 mod login;
 mod low_water;
+mod names;
 mod options;
 pub mod proto;
 mod receive;
@@ -45,8 +46,8 @@ pub use journal::replay_any;
 pub use login::{Login, Logins};
 pub use options::{
     Backup, Bases, BasisUse, Compression, Deletion, Delta, Existing, FarEnd, Level, MeasuredEnd, ModeRules,
-    Options, Ownership, Pattern, Piece, Portion, Preserve, RemoteOptions, Sameness, Sink, Sizes, UnknownName,
-    Upkeep,
+    Options, Ownership, Pattern, Piece, Portion, Preserve, Principal, RemoteOptions, Sameness, Sink, Sizes,
+    UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_lanes::Placement;

@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Dura
 use sealane_engine::{EngineChoice, Implementations, Suite};
 use sealane_lanes::Placement;
 use sealane_peer::{AddressFamily, Sharing, SshCommand};
-use sealane_tree::{Changes, Following, ModeChange, RelativePath, Timestamp};
+use sealane_tree::{Following, ModeChange, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -220,15 +220,36 @@ pub struct Preserve {
     pub folder_modes: bool,
     /// Changes of modes (`--chmod`), in order; at most [`Preserve::MODE_CHANGES_MAX`].
     pub mode_changes: Vec<ModeChange>,
+    /// Users and groups keep their numbers, whatever their names at the target's host (`--numeric-ids`).
+    pub numeric_ids: bool,
+    /// The user of all entries (`--chown`).
+    pub user: Option<Principal>,
+    /// The group of all entries.
+    pub group: Option<Principal>,
+}
+
+/// A user or group of the target's host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Principal {
+    /// By number.
+    Number(u32),
+    /// By name.
+    Name(String),
 }
 
 impl Preserve {
     /// The maximum number of changes of modes.
     pub const MODE_CHANGES_MAX: usize = 64;
 
-    /// Returns the changes of what is read from a source.
-    pub(crate) fn changes(&self) -> Changes {
-        Changes { modes: self.mode_changes.clone() }
+    /// Returns whether a sender needs to know the numbers of names at the target's host.
+    pub(crate) fn asks_for_numbers(&self) -> bool {
+        self.owner.is_wanted() && (!self.numeric_ids || self.names_principals())
+    }
+
+    /// Returns whether a user or a group is given by name.
+    pub(crate) fn names_principals(&self) -> bool {
+        let is_name = |given: &Option<Principal>| matches!(given, Some(Principal::Name(_)));
+        is_name(&self.user) || is_name(&self.group)
     }
 }
 

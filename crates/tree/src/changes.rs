@@ -3,11 +3,13 @@
 //! Guarantees: a change of modes sets and clears permission bits only, in the order given; the mode of a symbolic link, which
 //! means nothing, stays.
 
+use std::collections::HashMap;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::EntryType;
-use crate::metadata::{MODE_BITS, Metadata};
+use crate::metadata::{MODE_BITS, Metadata, Owner};
 
 /// Bits that let a file be executed.
 const EXECUTE_BITS: u32 = 0o111;
@@ -56,16 +58,38 @@ impl ModeChange {
     }
 }
 
+/// The numbers that users, or groups, of a source get.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Renumbering {
+    /// Each that gets another one.
+    pub others: HashMap<u32, u32>,
+    /// The one that all get.
+    pub all: Option<u32>,
+}
+
+impl Renumbering {
+    fn of(&self, id: u32) -> u32 {
+        self.all.unwrap_or_else(|| self.others.get(&id).copied().unwrap_or(id))
+    }
+}
+
 /// Changes of what is read from a source.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changes {
     /// Changes of modes, in order.
     pub modes: Vec<ModeChange>,
+    /// The numbers of users.
+    pub users: Renumbering,
+    /// The numbers of groups.
+    pub groups: Renumbering,
 }
 
 impl Changes {
     /// Changes what was read of an entry.
     pub fn apply(&self, entry_type: EntryType, metadata: &mut Metadata) {
+        if let Some(Owner { uid, gid }) = metadata.owner {
+            metadata.owner = Some(Owner { uid: self.users.of(uid), gid: self.groups.of(gid) });
+        }
         if entry_type != EntryType::Symlink {
             let (was, is_folder) = (metadata.mode, entry_type == EntryType::Directory);
             metadata.mode = self.modes.iter().fold(was, |mode, change| change.apply(was, mode, is_folder));

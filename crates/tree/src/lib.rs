@@ -49,7 +49,7 @@ mod xattrs;
 
 pub use bases::{Basis, BasisUse};
 pub use beneath::Resolution;
-pub use changes::{Changes, ModeChange, ModeChangeOf};
+pub use changes::{Changes, ModeChange, ModeChangeOf, Renumbering};
 pub use descent::Identity;
 pub use differences::Differences;
 pub use error::{EntryType, Error, Operation, Result};

@@ -69,10 +69,17 @@ pub struct CpArgs {
     /// Keep the user's extended attributes
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub xattrs: bool,
-    /// Keep owner and group, by number, and the set-user-id and set-group-id bits. A file that cannot get its owner
+    /// Keep owner and group, by name where the target's host has the name, else by number, and the set-user-id and set-group-id bits. A file that cannot get its owner
     /// counts as failed
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub owner: bool,
+    /// Keep the numbers of users and groups, whatever names they have at the target's host. Over SFTP this is always so
+    #[arg(long, hide_short_help = true, help_heading = "Which files")]
+    pub numeric_ids: bool,
+    /// Give all entries this user and group, by name or number at the target's host, as in web:web, 1000 or :staff; implies
+    /// --owner, which keeps what is not given. Others than root can give their own files to groups that they are in
+    #[arg(long, value_name = "USER:GROUP", value_parser = copy_units::principals, hide_short_help = true, help_heading = "Which files")]
+    pub chown: Option<copy_units::Principals>,
     /// Change the modes that entries get: `F` before a change restricts it to files, `D` to folders, as in D2755,F644 or
     /// u=rwX,go-w; may be repeated. Existing folders get modes only with -p or -a
     #[arg(long, value_name = "CHANGES", value_parser = mode_changes::parse, allow_hyphen_values = true, hide_short_help = true, help_heading = "Which files")]

@@ -11,7 +11,7 @@ const TIPS: &[(&[&str], &str)] = &[
     (&["-H"], "--hard-links or -a keeps hard links"),
     (&["-X"], "--xattrs or -a keeps extended attributes"),
     (&["-A", "--acls"], "access control lists are not copied"),
-    (&["-g", "--group", "--numeric-ids"], "--owner or -a keeps owner and group, by number"),
+    (&["-g", "--group"], "--owner or -a keeps owner and group"),
     (&["-O", "--omit-dir-times"], "times are always kept; scp's -O is not needed: there is one protocol"),
     (&["-D", "--devices", "--specials"], "devices, pipes and sockets are not copied"),
     (&["-W", "--whole-file", "--no-whole-file"], "files are always sent whole: there are no deltas"),
@@ -52,7 +52,7 @@ const TIPS: &[(&[&str], &str)] = &[
         "-L follows all links, -a follows none",
     ),
     (&["-K", "--keep-dirlinks"], "links at the target are never followed"),
-    (&["--chown", "--usermap", "--groupmap"], "owners are kept with --owner; they cannot be changed"),
+    (&["--usermap", "--groupmap"], "--owner keeps owners by name, --chown gives all entries one owner"),
     (&["--log-file", "--out-format"], "-v and --json print every file; redirect the output"),
     (&["--password-file", "--daemon"], "`sealane serve` is the daemon; it knows its peers by their keys"),
 ];

@@ -15,7 +15,7 @@ use sealane_copy::proto::entry::encode;
 use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, Prover, decode};
 use sealane_copy::proto::keys::{EXPORTER_LABEL, StreamDirection, TransferKeys};
 use sealane_copy::proto::message::{
-    Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
+    Abort, Accept, DataPath, Hello, Message, Numbers, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
 use sealane_copy::{Compression, Delta, Following, Level, MeasuredEnd, Preserve, Sink, Sizes, Suite, Upkeep};
@@ -148,6 +148,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         one_file_system: false,
         fsync: false,
         timeout_ms: 5_000,
+        numbers: Numbers::default(),
     }
 }
 
@@ -254,6 +255,7 @@ impl Liar {
             data_port: listener.local_addr()?.port(),
             name: None,
             may_own: true,
+            numbers: Numbers::default(),
         };
         edit(&mut accept);
         let answer = Message::Accept(accept).encode();

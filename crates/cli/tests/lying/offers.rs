@@ -3,10 +3,13 @@
 use super::lies::{Fate, Lie, announcement, directory, file, finished, pack, path, symlink};
 use sealane_copy::Level;
 use sealane_copy::proto::entry::{Entry, listed_hash, path_hash};
-use sealane_copy::proto::message::{Accept, Message};
+use sealane_copy::proto::message::{Accept, Message, Numbered};
 use sealane_copy::proto::record::Kind;
 
 use Fate::{Harmless, Refused};
+
+/// The last number is nobody's.
+const NUMBERED: Numbered = Numbered { name: [7; 8], id: u32::MAX };
 
 /// A lie in a daemon's acceptance: its name, its expected result, and its change to an honest answer.
 pub(crate) type Offer = (&'static str, Fate, fn(&mut Accept));
@@ -27,6 +30,11 @@ pub(crate) const OFFERS: &[Offer] = &[
     ("a name with a NUL", Harmless, |accept| accept.name = Some(b"a\0b".to_vec())),
     ("a name that a terminal obeys", Harmless, |accept| accept.name = Some(b"\x1b[2J".repeat(1000))),
     ("no owners", Harmless, |accept| accept.may_own = false),
+    ("a number for many names", Harmless, |accept| accept.numbers.users = vec![NUMBERED; 8192]),
+    ("more users than can be kept in memory", Refused, |accept| accept.numbers.users = vec![NUMBERED; 8193]),
+    ("more groups than can be kept in memory", Refused, |accept| {
+        accept.numbers.groups = vec![NUMBERED; 50_000]
+    }),
 ];
 
 fn known(paths: &[&str], listed: &[&str]) -> Message {

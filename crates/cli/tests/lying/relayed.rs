@@ -2,7 +2,7 @@
 
 use super::lies::{change, complete, finished};
 use super::{Fate, hello};
-use sealane_copy::proto::message::{Abort, Accept, Have, Message, Request};
+use sealane_copy::proto::message::{Abort, Accept, Have, Message, Numbers, Request};
 use sealane_copy::{ErrorKind, Level};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -61,6 +61,7 @@ impl FarLiar {
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),
                         may_own: true,
+                        numbers: Numbers::default(),
                     };
                     self.request = Some(*request);
                     edit(&mut accept);

@@ -416,6 +416,26 @@ pub struct Request {
     pub compression: Compression,
     /// Whether of large files only what differs is sent.
     pub delta: Delta,
+    /// If the server sends: the numbers of users and groups where entries arrive, if they get owners.
+    pub numbers: Numbers,
+}
+
+/// The numbers of a receiver's users and groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// Users.
+    pub users: Vec<Numbered>,
+    /// Groups.
+    pub groups: Vec<Numbered>,
+}
+
+/// The number of a user or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbered {
+    /// A hash of the name, under a key that belongs to the transfer.
+    pub name: [u8; 8],
+    /// The number.
+    pub id: u32,
 }
 
 /// The server agrees.
@@ -437,6 +457,8 @@ pub struct Accept {
     pub name: Option<Vec<u8>>,
     /// If the server receives: it can set the owners of entries.
     pub may_own: bool,
+    /// If the server receives and may set owners: the numbers of its users and groups.
+    pub numbers: Numbers,
     /// The compression: as requested, or none if none is taken here and anything would do.
     pub compression: Compression,
     /// The use of deltas: as requested, or never if this end makes none and anything would do.

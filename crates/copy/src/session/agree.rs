@@ -372,6 +372,7 @@ mod tests {
             one_file_system: false,
             fsync: false,
             timeout_ms: 1000,
+            numbers: Default::default(),
         }
     }
 

@@ -19,11 +19,14 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
+    names,
     options::{Compression, Delta, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, Hello, LANES_MAX, MasterSecret, Message, Request, Role, STREAMS_MAX},
+        message::{
+            Accept, DataPath, Hello, LANES_MAX, MasterSecret, Message, Numbers, Request, Role, STREAMS_MAX,
+        },
     },
     receive::permit::{ITSELF, Permit, last_component},
     session::{
@@ -176,12 +179,16 @@ impl Transfer<'_> {
             owner = owner.where_it(sealane_tree::may_give_away());
         }
         let asked = self.streams();
+        let preserve = Preserve { owner, ..options.preserve.clone() };
+        let request = self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?;
+        let asks = self.role == Role::Pull && preserve.asks_for_numbers();
         Ok(Request {
-            preserve: Preserve { owner, ..options.preserve.clone() },
+            numbers: if asks { names::told(&request.transfer) } else { Numbers::default() },
+            preserve,
             streams: asked,
             streams_max: self.may_grow().then(|| agree::STREAMS_DEFAULT_MAX.max(asked.unwrap_or(1))),
             packet_placement: options.placement.map(|placement| placement == Placement::Packet),
-            ..self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?
+            ..request
         })
     }
 
@@ -262,7 +269,12 @@ impl Transfer<'_> {
             observer.notice(Notice::NotCompressed);
         }
         let delta_key = Some(keys.delta());
-        let plan = Plan { preserve, folders_key, delta_key, ..plan(&terms, options, engine, accept.lanes) };
+        let changes = match self.role {
+            Role::Push => Arc::new(names::changes(&preserve, &accept.numbers, &request.transfer)?),
+            Role::Pull => Arc::default(),
+        };
+        let plan =
+            Plan { preserve, changes, folders_key, delta_key, ..plan(&terms, options, engine, accept.lanes) };
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -324,6 +336,7 @@ impl Transfer<'_> {
                         options.recursive,
                         options.one_file_system,
                         &plan.preserve,
+                        &plan.changes,
                         &options.patterns,
                     )?,
                     standard_input: self.sources.iter().any(is_standard_stream),
@@ -516,6 +529,7 @@ impl Transfer<'_> {
             one_file_system: options.one_file_system,
             fsync: options.fsync,
             timeout_ms: options.timeout.as_millis() as u64,
+            numbers: Numbers::default(),
         })
     }
 
@@ -560,6 +574,7 @@ impl Transfer<'_> {
         (compression, delta): (Compression, Delta),
         accept: &Accept,
     ) -> Result<Terms, Error> {
+        names::check(&accept.numbers)?;
         let fits = (terms.streams..=terms.streams_max).contains(&accept.streams_max);
         let answered = (accept.level, accept.suite, accept.streams);
         let is_compressed_so = accept.compression == compression
@@ -694,6 +709,7 @@ fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u1
         preserve: options.preserve.clone(),
         upkeep: options.upkeep.clone(),
         update: options.update,
+        changes: Arc::default(),
         sizes: options.sizes,
         sink: options.sink,
         portion: options.portion,

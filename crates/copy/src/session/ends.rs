@@ -13,7 +13,8 @@ use crossbeam_channel::Sender;
 use sealane_engine::{Engine, record::Secret};
 use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
-    Backups, Basis, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
+    Backups, Basis, Changes, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target,
+    TargetOptions, Writer,
 };
 
 use crate::{
@@ -97,6 +98,8 @@ pub(crate) struct Plan {
     pub(crate) upkeep: Upkeep,
     /// Newer entries are not replaced.
     pub(crate) update: bool,
+    /// Changes of what a sending end reads.
+    pub(crate) changes: Arc<Changes>,
     /// The sizes of files that are sent.
     pub(crate) sizes: Sizes,
     pub(crate) sink: Sink,
@@ -170,6 +173,7 @@ impl Plan {
             preserve: Preserve::default(),
             upkeep: Upkeep::default(),
             update: false,
+            changes: Arc::default(),
             sizes: Sizes::default(),
             sink: Sink::Null,
             portion: None,
@@ -238,7 +242,7 @@ pub(crate) fn sending(
             existing: plan.upkeep.existing,
             keeps_newer: plan.update,
             preserve: plan.preserve.clone(),
-            changes: Arc::new(plan.preserve.changes()),
+            changes: Arc::clone(&plan.changes),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
             dry_run: plan.dry_run,

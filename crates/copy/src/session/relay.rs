@@ -201,6 +201,7 @@ impl Relay<'_> {
             compression: received.compression,
             delta: received.delta,
             name: received.name.clone(),
+            numbers: received.numbers.clone(),
             relayed: true,
             ..from.request(&terms, None, true)?
         };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Filter, Folders, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
+use sealane_tree::{Changes, Filter, Folders, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
 
 use crate::{
     digest::GROUP_BYTES,
@@ -42,6 +42,7 @@ pub(crate) fn walk_options(
     recursive: bool,
     one_file_system: bool,
     preserve: &Preserve,
+    changes: &Arc<Changes>,
     patterns: &[Pattern],
 ) -> Result<WalkOptions, Error> {
     let filter = filter(patterns)?;
@@ -51,7 +52,7 @@ pub(crate) fn walk_options(
         owner: preserve.owner.is_wanted(),
         xattrs: preserve.xattrs,
         filter,
-        changes: Arc::new(preserve.changes()),
+        changes: Arc::clone(changes),
     })
 }
 

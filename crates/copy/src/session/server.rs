@@ -21,11 +21,12 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
+    names,
     options::{MeasuredEnd, ModeRules, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, Hello, LANES_MAX, LISTED_MESSAGES_MAX, Message, Request, Role},
+        message::{Accept, DataPath, Hello, LANES_MAX, LISTED_MESSAGES_MAX, Message, Numbers, Request, Role},
     },
     receive::permit::Permit,
     send::work::PACK_ENTRIES,
@@ -189,6 +190,9 @@ fn serve_greeted(
         return Err(Error::new(ErrorKind::Refused, message));
     }
     let mut plan = plan(&request, &terms, hello, rules);
+    if request.role == Role::Pull {
+        plan.changes = Arc::new(names::changes(&plan.preserve, &request.numbers, &request.transfer)?);
+    }
     let _reservation = match doors {
         Doors::Own { .. } => None,
         Doors::Shared { budget, .. } => {
@@ -237,6 +241,10 @@ fn serve_greeted(
         data_port: port,
         name: place.as_ref().and_then(|place| place.name.clone()),
         may_own: may_own(rules),
+        numbers: match request.role {
+            Role::Push if rules.may_own && plan.preserve.asks_for_numbers() => names::told(&request.transfer),
+            _ => Numbers::default(),
+        },
     };
     // This precedes the answer: the client's streams may arrive very quickly.
     let registration = registry
@@ -331,6 +339,7 @@ fn serve_greeted(
                     request.recursive,
                     request.one_file_system,
                     &request.preserve,
+                    &plan.changes,
                     &request.patterns,
                 )?,
                 standard_input: false,
@@ -447,6 +456,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         preserve: Preserve { owner, ..request.preserve.clone() },
         upkeep: request.upkeep.clone(),
         update: request.update,
+        changes: Arc::default(),
         sizes: request.sizes,
         sink: request.sink,
         portion: request.portion,

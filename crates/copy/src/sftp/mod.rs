@@ -140,6 +140,10 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
         ),
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),
+        (
+            options.preserve.names_principals() && !is_pull,
+            "--chown by name (an SFTP server knows users and groups by number)",
+        ),
         (options.upkeep.bases.is_some(), "a folder of an earlier copy"),
         (options.portion.is_some(), "a part of a file"),
         (options.sink == Sink::Null, "--sink null"),

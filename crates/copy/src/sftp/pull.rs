@@ -31,8 +31,8 @@ use sealane_tree::{
 use crate::{
     content,
     error::Error,
-    journal,
-    options::Level,
+    journal, names,
+    options::{Level, Preserve},
     proto::entry::{Entry, listed_hash, path_hash},
     receive::{
         apply::Applier,
@@ -92,6 +92,9 @@ pub(super) fn run(
     let (roots, missing) = far.reactor.run(roots::find(far, &wanted))?;
     let mut plan = plan(transfer);
     plan.preserve.owner = options.preserve.owner.where_it(sealane_tree::may_give_away());
+    // The server knows its users by number.
+    let preserve = Preserve { numeric_ids: true, ..plan.preserve.clone() };
+    let changes = names::changes(&preserve, &names::told(&[0; 16]), &[0; 16])?;
     let (notices, pending) = bounded(NOTICES_MAX);
     let side = transfer.receiving_side(&plan, place, notices.clone())?;
     let Opened { mut receiving, prune, present, .. } = side.open(transfer.progress.clone())?;
@@ -116,7 +119,7 @@ pub(super) fn run(
             far,
             files: &receiving.files,
             with_owner: plan.preserve.owner.is_wanted(),
-            changes: options.preserve.changes(),
+            changes,
             filter: filter(&options.patterns)?,
             present: RefCell::new(present.as_ref().map(Target::writer)),
             preview: RefCell::new(receiving.files.preview()),

@@ -30,7 +30,9 @@ use sealane_tree::{ShownPath, SourceRoot};
 use crate::{
     error::{Error, ErrorKind},
     journal::{file_name, lease, lease_name},
+    names,
     options::{Compression, Delta, Level, MeasuredEnd},
+    proto::message::Numbers,
     proto::record::DATA_BYTES_MAX,
     receive::{
         permit::Permit,
@@ -111,6 +113,7 @@ pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
         preserve: options.preserve.clone(),
         upkeep: options.upkeep.clone(),
         update: options.update,
+        changes: Arc::default(),
         sizes: options.sizes,
         sink: options.sink,
         portion: None,
@@ -164,7 +167,9 @@ pub(super) fn run(
     if options.upkeep.delete.is_some() {
         prune::check(&permit)?;
     }
-    let walk = walk_options(recursive, options.one_file_system, &options.preserve, &options.patterns)?;
+    plan.changes = Arc::new(names::changes(&plan.preserve, &Numbers::default(), &[0; 16])?);
+    let walk =
+        walk_options(recursive, options.one_file_system, &plan.preserve, &plan.changes, &options.patterns)?;
     if !options.dry_run {
         reactor.run(place.make(far))?;
     }
