@@ -338,6 +338,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         preserve: Preserve {
             hard_links: arguments.hard_links || arguments.archive,
             xattrs: arguments.xattrs || arguments.archive,
+            acls: arguments.acls,
             numeric_ids: arguments.numeric_ids,
             user: arguments.chown.as_ref().and_then(|given| given.user.clone()),
             group: arguments.chown.as_ref().and_then(|given| given.group.clone()),

@@ -6,7 +6,7 @@ mod sshd;
 mod support;
 
 use program::{sealane, skip, text};
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, lgetxattr, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -143,6 +143,12 @@ fn look(tree: &Path) -> BTreeMap<PathBuf, Fact> {
             true => (0, 0),
             false => (metadata.mode() & 0o7777, metadata.mtime()),
         };
+        let lists = ["system.posix_acl_access", "system.posix_acl_default"].map(|name| {
+            let mut list = vec![0; 4096];
+            let length = lgetxattr(&path, name, list.as_mut_slice()).unwrap_or(0);
+            program::hex(&list[..length])
+        });
+        let what = format!("{what} {}", lists.join(" "));
         let name = path.strip_prefix(tree).expect("it lies below").to_owned();
         found.insert(name, (what, mode, time, metadata.uid(), metadata.gid()));
     }
@@ -408,4 +414,52 @@ fn owners_have_the_numbers_of_the_host_where_they_arrive() {
     assert_eq!(uids("pushed"), [0, 1, 2, 54_321]);
     run(&["--chown=daemon"], &at("source"), &far("pushed"));
     assert_eq!(uids("pushed"), [4242; 4]);
+}
+
+/// The same, with access control lists.
+fn plant_lists(root: &Path) {
+    plant(root);
+    let set = |arguments: &[&str]| {
+        let status = Command::new("setfacl").args(arguments).current_dir(root).status();
+        assert!(status.expect("setfacl starts").success(), "{arguments:?}");
+    };
+    set(&["-m", "u:1:rwx,g:54321:r-x", "source/small", "source/equal/one", "source/deep/large"]);
+    set(&["-m", "u:2:r", "target/equal/two", "target/deep/large"]);
+    set(&["-d", "-m", "u:7:rwx", "source/deep", "target/equal", "source/new"]);
+    set(&["-d", "-m", "u:9:rwx,g::r-x", "target/deep", "target"]);
+    for tree in ["source", "target"].map(|tree| root.join(tree)) {
+        for folder in ["deep/er", "deep", "equal", "new", ""] {
+            if tree.join(folder).exists() {
+                touch(&tree.join(folder), 1_600_000_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn access_control_lists_are_kept() {
+    let Some(scene) = Scene::set() else { return };
+    let there = tempfile::tempdir().expect("a folder");
+    let tried = Command::new("setfacl").args(["-m", "u:1:r"]).arg(there.path()).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        skip("no access control lists");
+        return;
+    }
+    let near = |ours, theirs| Case { ours, theirs, over_sftp: false };
+    scene.compare(
+        "lists",
+        plant_lists,
+        &[
+            near(&["-A"], &["-A"]),
+            near(&["--acls", "--delete", "--checksum"], &["-A", "--delete", "--checksum"]),
+        ],
+    );
+    let folder = scene.served.root().join("refused");
+    fs::create_dir(&folder).expect("a folder");
+    plant_lists(&folder);
+    for way in [Way::ToSftp, Way::FromSftp].into_iter().filter(|way| scene.ways().contains(way)) {
+        let refused = scene.cp(&folder, way, &["-A"]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains("--acls"), "{refused:?}");
+    }
 }

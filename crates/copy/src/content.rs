@@ -9,7 +9,7 @@ use std::{
 };
 
 use crossbeam_channel::{RecvTimeoutError, unbounded};
-use sealane_tree::{ExistingFile, Metadata, OpenFile, Target, Writer};
+use sealane_tree::{ExistingFile, Metadata, OpenFile, Target, Writer, Xattrs};
 
 use crate::{
     error::Error,
@@ -58,7 +58,7 @@ pub(crate) fn identities(
     target: &Target,
     files: &[ExistingFile],
     threads: u16,
-    (with_owner, with_xattrs): (bool, bool),
+    (with_owner, xattrs): (bool, Xattrs),
     live: impl FnMut() -> Result<(), Error>,
 ) -> Result<Vec<Held>, Error> {
     let one = |writer: &mut Writer, number: usize, is_over: &AtomicBool| {
@@ -67,7 +67,7 @@ pub(crate) fn identities(
         let file = writer.read_existing(path).ok()?;
         let digest = digest(&file, size_bytes, || is_over.load(Relaxed))?;
         let identity = content_identity(path, size_bytes, &digest);
-        let xattrs = if with_xattrs { file.read_xattrs(path).ok()? } else { Vec::new() };
+        let xattrs = if xattrs.any() { file.read_xattrs(path, xattrs).ok()? } else { Vec::new() };
         let metadata = Metadata { xattrs, ..metadata.clone() };
         Some(Held { identity, attributes: attributes(&metadata, true, with_owner) })
     };

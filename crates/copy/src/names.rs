@@ -78,7 +78,7 @@ pub(crate) fn check(numbers: &Numbers) -> Result<(), Error> {
 pub(crate) fn changes(preserve: &Preserve, numbers: &Numbers, transfer: &[u8; 16]) -> Result<Changes, Error> {
     check(numbers)?;
     let modes = preserve.mode_changes.clone();
-    if !preserve.owner.is_wanted() {
+    if !preserve.owner.is_wanted() && !preserve.acls {
         return Ok(Changes { modes, ..Changes::default() });
     }
     let renumbering = |told: &[Numbered], path, given: &Option<Principal>, what| {

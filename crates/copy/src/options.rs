@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Dura
 use sealane_engine::{EngineChoice, Implementations, Suite};
 use sealane_lanes::Placement;
 use sealane_peer::{AddressFamily, Sharing, SshCommand};
-use sealane_tree::{Following, ModeChange, RelativePath, Timestamp};
+use sealane_tree::{Following, ModeChange, RelativePath, Timestamp, Xattrs};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -214,6 +214,8 @@ pub struct Preserve {
     pub hard_links: bool,
     /// Keep extended attributes (`--xattrs`).
     pub xattrs: bool,
+    /// Keep POSIX access control lists (`--acls`).
+    pub acls: bool,
     /// Keep user and group ids.
     pub owner: Ownership,
     /// Existing folders get the modes of the sent ones; otherwise they keep their own.
@@ -241,9 +243,15 @@ impl Preserve {
     /// The maximum number of changes of modes.
     pub const MODE_CHANGES_MAX: usize = 64;
 
+    /// Returns the extended attributes that are kept.
+    pub(crate) fn kinds_of_xattrs(&self) -> Xattrs {
+        Xattrs { user: self.xattrs, acls: self.acls }
+    }
+
     /// Returns whether a sender needs to know the numbers of names at the target's host.
     pub(crate) fn asks_for_numbers(&self) -> bool {
-        self.owner.is_wanted() && (!self.numeric_ids || self.names_principals())
+        // The numbers in lists are mapped like those of owners.
+        (self.owner.is_wanted() || self.acls) && (!self.numeric_ids || self.names_principals())
     }
 
     /// Returns whether a user or a group is given by name.

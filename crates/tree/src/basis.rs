@@ -55,7 +55,7 @@ impl Writer {
             }
             let inner = self.inner();
             let differs = inner.differences(path, &stat, sent).any()
-                || (inner.options.xattrs && xattrs_differ(&folder, path, sent));
+                || (inner.options.xattrs.any() && xattrs_differ(&folder, path, sent, inner.options.xattrs));
             if !differs {
                 match inner.options.basis_use {
                     BasisUse::Compare => return Ok(Differences::default()),

@@ -9,7 +9,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::EntryType;
-use crate::metadata::{MODE_BITS, Metadata, Owner};
+use crate::metadata::{MODE_BITS, Metadata, Owner, Xattr};
+use crate::xattrs::is_acl;
 
 /// Bits that let a file be executed.
 const EXECUTE_BITS: u32 = 0o111;
@@ -95,4 +96,33 @@ impl Changes {
             metadata.mode = self.modes.iter().fold(was, |mode, change| change.apply(was, mode, is_folder));
         }
     }
+    /// Changes the numbers of users and groups in access control lists. What is no list stays, and the kernel refuses it.
+    pub fn apply_to_acls(&self, xattrs: &mut [Xattr]) {
+        if self.users == Renumbering::default() && self.groups == Renumbering::default() {
+            return;
+        }
+        for acl in xattrs.iter_mut().filter(|xattr| is_acl(&xattr.name)) {
+            let Some(entries) = acl.value.get_mut(ACL_HEADER_BYTES..) else { continue };
+            for entry in entries.chunks_exact_mut(ACL_ENTRY_BYTES) {
+                let (tag, id) = (u16::from_le_bytes([entry[0], entry[1]]), &mut entry[4..]);
+                let number = u32::from_le_bytes([id[0], id[1], id[2], id[3]]);
+                // --chown gives an entry its owner, not the others their rights.
+                let renumbered = match tag {
+                    ACL_USER => self.users.others.get(&number),
+                    ACL_GROUP => self.groups.others.get(&number),
+                    _ => None,
+                };
+                if let Some(renumbered) = renumbered {
+                    id.copy_from_slice(&renumbered.to_le_bytes());
+                }
+            }
+        }
+    }
 }
+
+/// The bytes of an access control list before its entries (`linux/posix_acl_xattr.h`).
+const ACL_HEADER_BYTES: usize = 4;
+/// A tag of two bytes, permissions of two, and a number of four.
+const ACL_ENTRY_BYTES: usize = 8;
+const ACL_USER: u16 = 0x02;
+const ACL_GROUP: u16 = 0x08;

@@ -18,7 +18,7 @@ use crate::metadata::{Kind, MODE_BITS, Metadata};
 use crate::path::RelativePath;
 use crate::temporary::TempName;
 use crate::writer::Writer;
-use crate::xattrs;
+use crate::xattrs::{self, Xattrs};
 
 impl Writer {
     /// Returns the changes that making this entry would cause, and makes nothing. The extended attributes of a file
@@ -63,7 +63,8 @@ impl Writer {
         Ok(match kind {
             Kind::File => attributes,
             Kind::Attributes | Kind::Directory => {
-                let xattrs = self.inner().options.xattrs && xattrs_differ(&*parent, path, sent);
+                let kinds = self.inner().options.xattrs;
+                let xattrs = kinds.any() && xattrs_differ(&*parent, path, sent, kinds);
                 Differences { xattrs, ..attributes }
             }
             Kind::Symlink { target } => {
@@ -96,7 +97,7 @@ impl Writer {
         }
         let inner = self.inner();
         let mut differences = inner.differences(path, &stat, sent);
-        if !differences.any() && !inner.options.xattrs {
+        if !differences.any() && !inner.options.xattrs.any() {
             return Ok(differences);
         }
         let set = |errno| failed(Operation::SetMetadata, path, errno);
@@ -105,7 +106,7 @@ impl Writer {
         if !is_it(&opened) || Identity::of(&opened) != Identity::of(&stat) {
             return Err(Error::Changed { path: path.into() });
         }
-        if inner.options.xattrs {
+        if inner.options.xattrs.any() {
             differences.xattrs = inner.update_xattrs(&fd, path, sent)?;
         }
         let owner_differs = differences.owner || differences.group;
@@ -127,12 +128,12 @@ impl Writer {
 
 /// Returns whether the extended attributes of the entry `path` differ from the sent ones. Attributes that cannot be
 /// read count as equal.
-pub(crate) fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata) -> bool {
+pub(crate) fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata, kinds: Xattrs) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = openat(parent, path.file_name(), flags, Mode::empty());
-    let found = opened.ok().and_then(|fd| xattrs::read(&fd, path).ok());
+    let found = opened.ok().and_then(|fd| xattrs::read(&fd, path, kinds).ok());
     found.is_some_and(|found| {
-        let sent: Vec<_> = sent.xattrs.iter().filter(|xattr| xattrs::may_travel(&xattr.name)).collect();
+        let sent: Vec<_> = sent.xattrs.iter().filter(|xattr| kinds.include(&xattr.name)).collect();
         found.len() != sent.len() || !found.iter().all(|xattr| sent.contains(&xattr))
     })
 }

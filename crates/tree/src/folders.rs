@@ -25,7 +25,7 @@ use crate::source::{RootKind, Source};
 use crate::target::Target;
 use crate::temporary::TempName;
 use crate::walk::WalkOptions;
-use crate::xattrs::{self, may_travel};
+use crate::xattrs::{self, Xattrs};
 
 /// Bytes requested from the kernel per call.
 const BATCH_BYTES: usize = 32 * 1024;
@@ -81,7 +81,7 @@ pub trait Visitor {
 /// The things looked at.
 #[derive(Clone, Debug)]
 struct Rules {
-    xattrs: bool,
+    xattrs: Xattrs,
     one_file_system: bool,
     enters: bool,
     /// Unfinished files of other copies count as if they were not there; otherwise the folder is not whole.
@@ -161,7 +161,7 @@ impl Target {
     pub fn folders(
         &self,
         paths: Vec<Vec<u8>>,
-        xattrs: bool,
+        xattrs: Xattrs,
         enters: bool,
         (filter, below_names): (Filter, bool),
     ) -> Folders {
@@ -208,7 +208,7 @@ impl Folders {
         let prefix = within.map_or_else(Vec::new, |within| within.as_bytes().to_vec());
         let root = Root { beneath: beneath.over(crate::beneath::Links::None), prefix, device: 0 };
         let rules = Rules {
-            xattrs: false,
+            xattrs: Xattrs::default(),
             one_file_system: false,
             enters: true,
             passes_over_parts: true,
@@ -253,7 +253,7 @@ impl Folders {
     pub fn visit(&self, visitor: &mut impl Visitor) {
         let mut own = Own {
             names: Vec::with_capacity(BATCH_BYTES),
-            xattrs: if self.rules.xattrs { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
+            xattrs: if self.rules.xattrs.any() { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
             below: Vec::new(),
         };
         while let Some((root, below)) = self.take() {
@@ -303,15 +303,17 @@ impl Folders {
         visitor.begin(&path);
         let mut metadata = Metadata::from_stat(&stat, true);
         metadata.size_bytes = 0;
-        let own_xattrs = match self.rules.xattrs {
-            true => {
-                RelativePath::new(&path).ok().map_or(Some(Vec::new()), |path| xattrs::read(&fd, &path).ok())
-            }
+        let kinds = self.rules.xattrs;
+        let own_xattrs = match kinds.any() {
+            true => RelativePath::new(&path)
+                .ok()
+                .map_or(Some(Vec::new()), |path| xattrs::read(&fd, &path, kinds).ok()),
             false => Some(Vec::new()),
         };
         let mut is_whole = own_xattrs.is_some() && !is_unfinished(metadata.mode);
         metadata.xattrs = own_xattrs.unwrap_or_default();
         self.rules.changes.apply(EntryType::Directory, &mut metadata);
+        self.rules.changes.apply_to_acls(&mut metadata.xattrs);
         let room = MAX_PATH_BYTES.saturating_sub(path.len() + 1);
         is_whole &= self.entries(&fd, (index, below, room), own, visitor).unwrap_or(false);
         visitor.end(&SeenFolder { root: index, path: &path, metadata: &metadata, is_whole })
@@ -413,6 +415,7 @@ impl Folders {
                 _ => EntryType::Other,
             };
             self.rules.changes.apply(entry_type, &mut metadata);
+            self.rules.changes.apply_to_acls(&mut metadata.xattrs);
             let links = links(&stat);
             visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links });
         }
@@ -426,10 +429,10 @@ impl Folders {
         (name, path): (&std::ffi::CStr, &[u8]),
         list: &mut [u8],
     ) -> Result<Vec<Xattr>, Errno> {
-        if !self.rules.xattrs {
+        if !self.rules.xattrs.any() {
             return Ok(Vec::new());
         }
-        xattrs_at(folder, name, path, list, &self.opens_for_xattrs)
+        xattrs_at(folder, name, path, list, (&self.opens_for_xattrs, self.rules.xattrs))
     }
 }
 
@@ -439,11 +442,13 @@ pub(crate) fn xattrs_at(
     name: &std::ffi::CStr,
     path: &[u8],
     list: &mut [u8],
-    opens: &AtomicBool,
+    (opens, kinds): (&AtomicBool, Xattrs),
 ) -> Result<Vec<Xattr>, Errno> {
     if !opens.load(Ordering::Relaxed) {
         match list_at(folder, name, list) {
-            Ok(length) if !list[..length].split(|&byte| byte == 0).any(may_travel) => return Ok(Vec::new()),
+            Ok(length) if !list[..length].split(|&byte| byte == 0).any(|name| kinds.include(name)) => {
+                return Ok(Vec::new());
+            }
             Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
             Ok(_) => {}
             Err(Errno::NOSYS) => opens.store(true, Ordering::Relaxed),
@@ -453,7 +458,7 @@ pub(crate) fn xattrs_at(
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = openat(folder, name, flags, Mode::empty())?;
     let path = RelativePath::new(path).map_err(|_| Errno::NAMETOOLONG)?;
-    xattrs::read(&file, &path).map_err(|_| Errno::IO)
+    xattrs::read(&file, &path, kinds).map_err(|_| Errno::IO)
 }
 
 /// Returns a list of names for [`xattrs_at`].

@@ -252,7 +252,8 @@ impl Inner {
     /// set.
     pub(crate) fn creation_mode(&self, metadata: &Metadata) -> u32 {
         let owner_follows = self.options.ownership && metadata.owner.is_some();
-        let xattrs_follow = self.options.xattrs && !metadata.xattrs.is_empty();
+        let xattrs_follow = self.options.xattrs.any() && !metadata.xattrs.is_empty();
+        let xattrs_follow = xattrs_follow || self.options.xattrs.acls;
         if owner_follows || xattrs_follow {
             return 0o600;
         }
@@ -271,8 +272,11 @@ impl Inner {
         let fd = fd.as_fd();
         let set = |errno| failed(Operation::SetMetadata, path, errno);
         let owner_set = self.apply_owner(fd, metadata.owner).map_err(set)?;
-        if self.options.xattrs && !metadata.xattrs.is_empty() {
-            let dropped = xattrs::write(fd, path, &metadata.xattrs)?;
+        if self.options.xattrs.acls {
+            xattrs::disinherit(fd, path)?;
+        }
+        if self.options.xattrs.any() && !metadata.xattrs.is_empty() {
+            let dropped = xattrs::write(fd, path, &metadata.xattrs, self.options.xattrs)?;
             self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
         }
         let mode = self.final_mode(metadata.mode, owner_set);
@@ -314,7 +318,7 @@ impl Inner {
         path: &RelativePath,
         metadata: &Metadata,
     ) -> Result<bool> {
-        let (differs, dropped) = xattrs::update(fd, path, &metadata.xattrs)?;
+        let (differs, dropped) = xattrs::update(fd, path, &metadata.xattrs, self.options.xattrs)?;
         self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
         Ok(differs)
     }
@@ -327,7 +331,9 @@ impl Inner {
         metadata: &Metadata,
         is_new: bool,
     ) -> Result<bool> {
-        if !self.options.xattrs || (is_new && metadata.xattrs.is_empty()) {
+        // A new folder inherits lists.
+        let inherits = is_new && self.options.xattrs.acls;
+        if !self.options.xattrs.any() || (is_new && !inherits && metadata.xattrs.is_empty()) {
             return Ok(false);
         }
         let fd = self

@@ -75,3 +75,4 @@ pub use target::{FinishReport, Target, may_give_away};
 pub use temporary::{FileMark, TempName};
 pub use walk::{Entry, EntryKind, Walk, WalkOptions};
 pub use writer::{Existing, Writer};
+pub use xattrs::Xattrs;

@@ -7,6 +7,7 @@ use crate::beneath::Resolution;
 use crate::error::Result;
 use crate::metadata::MODE_BITS;
 use crate::path::RelativePath;
+use crate::xattrs::Xattrs;
 
 /// Options of a target.
 #[derive(Clone, Debug)]
@@ -27,8 +28,8 @@ pub struct TargetOptions {
     /// Whether owners are set, where the system allows it. Without this option, and after a failure, set-user-id and
     /// set-group-id are dropped.
     pub ownership: bool,
-    /// Whether extended attributes of the `user.` namespace are set.
-    pub xattrs: bool,
+    /// The extended attributes that are set.
+    pub xattrs: Xattrs,
     /// Whether an existing entry gives way to one of another kind: the new entry is made complete beside it, and
     /// waits for [`Writer::succeed`](crate::Writer::succeed). Without this option that is an error, except for files
     /// and symbolic links, which replace each other.
@@ -64,7 +65,7 @@ impl Default for TargetOptions {
             times: true,
             time_window_seconds: None,
             ownership: false,
-            xattrs: false,
+            xattrs: Xattrs::default(),
             replaces_other_kinds: false,
             backup: None,
             resumable_as: None,

@@ -24,7 +24,7 @@ use crate::folders::{c_name, xattr_list, xattrs_at};
 use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
 use crate::path::{RelativePath, ShownPath};
 use crate::source::Source;
-use crate::xattrs;
+use crate::xattrs::{self, Xattrs};
 
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
@@ -142,7 +142,7 @@ impl Reader {
 
     /// Looks at the regular file `path` without opening it, unless it has extended attributes that are asked for. Returns
     /// `None` for another entry, and if links are followed.
-    pub fn look(&mut self, root: u32, path: &RelativePath, with_xattrs: bool) -> Result<Option<Looked>> {
+    pub fn look(&mut self, root: u32, path: &RelativePath, kinds: Xattrs) -> Result<Option<Looked>> {
         if self.source.root(root)?.beneath.follows_links() {
             return Ok(None);
         }
@@ -156,14 +156,15 @@ impl Reader {
         }
         let mut metadata = Metadata::from_stat(&stat, with_owner);
         changes.apply(EntryType::File, &mut metadata);
-        if with_xattrs {
+        if kinds.any() {
             if list.is_empty() {
                 list = xattr_list();
             }
             let name = c_name(name).map_err(inspected)?;
             let opens = &OPENS_FOR_XATTRS;
-            metadata.xattrs =
-                xattrs_at(parent.as_fd(), &name, path.as_bytes(), &mut list, opens).map_err(inspected)?;
+            metadata.xattrs = xattrs_at(parent.as_fd(), &name, path.as_bytes(), &mut list, (opens, kinds))
+                .map_err(inspected)?;
+            changes.apply_to_acls(&mut metadata.xattrs);
         }
         self.xattr_list = list;
         Ok(Some(Looked { metadata, links: wide(stat.st_nlink) }))
@@ -341,8 +342,8 @@ impl OpenFile {
     }
 
     /// Reads the extended attributes; `path` is for messages.
-    pub fn read_xattrs(&self, path: &RelativePath) -> Result<Vec<Xattr>> {
-        xattrs::read(&self.fd, path)
+    pub fn read_xattrs(&self, path: &RelativePath, kinds: Xattrs) -> Result<Vec<Xattr>> {
+        xattrs::read(&self.fd, path, kinds)
     }
 
     /// Fills `buffer` from `offset` on and returns the number of bytes read: fewer than requested only at the end of

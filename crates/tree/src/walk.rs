@@ -15,7 +15,7 @@ use crate::metadata::Metadata;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::source::{RootKind, Selection, Source, SourceRoot};
 use crate::temporary::TempName;
-use crate::xattrs;
+use crate::xattrs::{self, Xattrs};
 
 /// Options of a walk.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ pub struct WalkOptions {
     pub one_file_system: bool,
     /// Whether directories come with their owner.
     pub owner: bool,
-    /// Whether directories come with their extended attributes.
-    pub xattrs: bool,
+    /// The extended attributes that directories come with.
+    pub xattrs: Xattrs,
     /// The filter that leaves entries out.
     pub filter: Filter,
     /// Changes of directories; a reader has its own.
@@ -41,7 +41,7 @@ impl Default for WalkOptions {
             recursive: true,
             one_file_system: false,
             owner: false,
-            xattrs: false,
+            xattrs: Xattrs::default(),
             filter: Filter::default(),
             changes: Arc::default(),
         }
@@ -292,7 +292,7 @@ impl Walk {
             }
             FileType::Directory if selection.is_list => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-                let opened = match self.options.xattrs {
+                let opened = match self.options.xattrs.any() {
                     true => root.beneath.open(path.as_bytes(), flags).map(Some),
                     false => Ok(None),
                 };
@@ -331,9 +331,10 @@ fn directory(
 ) -> Result<Entry> {
     let mut metadata = Metadata::from_stat(stat, options.owner);
     options.changes.apply(EntryType::Directory, &mut metadata);
-    if let (true, Some(fd)) = (options.xattrs, entered) {
-        metadata.xattrs =
-            xattrs::read(fd.as_fd(), &path).map_err(|error| error.shown_as(|_| root.show(&path)))?;
+    if let (true, Some(fd)) = (options.xattrs.any(), entered) {
+        metadata.xattrs = xattrs::read(fd.as_fd(), &path, options.xattrs)
+            .map_err(|error| error.shown_as(|_| root.show(&path)))?;
+        options.changes.apply_to_acls(&mut metadata.xattrs);
     }
     let is_entered = entered.is_some();
     Ok(Entry { root: index, path, kind: EntryKind::Directory(metadata), is_entered })

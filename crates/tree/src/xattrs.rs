@@ -1,7 +1,8 @@
 //! Extended attributes that may cross from one machine to another.
 //!
-//! Only the `user.` namespace travels. `security.` would hand out capabilities and labels, and `trusted.` and
-//! `system.` belong to the machine; if a peer sends them anyway, they are counted and dropped.
+//! Those of the `user.` namespace travel, and POSIX access control lists, each if they are asked for. `security.` would hand
+//! out capabilities and labels, and `trusted.` and the rest of `system.` belong to the machine; if a peer sends them anyway,
+//! they are counted and dropped. The kernel checks what a list says before it takes it.
 
 use std::os::fd::AsFd;
 
@@ -15,12 +16,44 @@ use crate::path::RelativePath;
 /// The kernel's own bound on a list of names (`XATTR_LIST_MAX`).
 const MAX_LIST_BYTES: usize = 64 * 1024;
 
-pub(crate) fn may_travel(name: &[u8]) -> bool {
-    name.starts_with(b"user.") && name.len() <= MAX_XATTR_NAME_BYTES
+/// The access control list of an entry.
+const ACCESS: &[u8] = b"system.posix_acl_access";
+/// The access control list that entries made in a folder get.
+const DEFAULT: &[u8] = b"system.posix_acl_default";
+
+/// Returns whether an attribute is an access control list.
+pub(crate) fn is_acl(name: &[u8]) -> bool {
+    name == ACCESS || name == DEFAULT
+}
+
+/// The extended attributes that are read, compared and set.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Xattrs {
+    /// Those of the `user.` namespace.
+    pub user: bool,
+    /// POSIX access control lists.
+    pub acls: bool,
+}
+
+impl Xattrs {
+    /// Those of the `user.` namespace alone.
+    pub const USER: Self = Self { user: true, acls: false };
+
+    /// Returns whether there are any.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.user || self.acls
+    }
+
+    /// Returns whether an attribute of this name is one of them.
+    pub(crate) fn include(self, name: &[u8]) -> bool {
+        let is_short = name.len() <= MAX_XATTR_NAME_BYTES;
+        is_short && ((self.user && name.starts_with(b"user.")) || (self.acls && is_acl(name)))
+    }
 }
 
 /// Returns the attributes of an open file or directory. On a file system without attributes there are none.
-pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
+pub(crate) fn read(fd: impl AsFd, path: &RelativePath, kinds: Xattrs) -> Result<Vec<Xattr>> {
     let fd = fd.as_fd();
     let inspect = |errno| failed(Operation::Inspect, path, errno);
     match flistxattr_query(fd) {
@@ -31,7 +64,7 @@ pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
     let mut list = vec![0; MAX_LIST_BYTES];
     let listed = flistxattr(fd, list.as_mut_slice()).map_err(inspect)?;
     let mut xattrs = Vec::new();
-    for name in list[..listed].split(|&byte| byte == 0).filter(|name| may_travel(name)) {
+    for name in list[..listed].split(|&byte| byte == 0).filter(|name| kinds.include(name)) {
         if xattrs.len() == MAX_XATTRS {
             return Err(Error::TooManyXattrs { path: path.into() });
         }
@@ -51,9 +84,14 @@ pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
 
 /// Makes the attributes equal to those sent: sets those that differ, and removes the others. Returns whether any
 /// differed, and the number dropped as by [`write`].
-pub(crate) fn update(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Result<(bool, u64)> {
+pub(crate) fn update(
+    fd: impl AsFd,
+    path: &RelativePath,
+    xattrs: &[Xattr],
+    kinds: Xattrs,
+) -> Result<(bool, u64)> {
     let fd = fd.as_fd();
-    let there = match read(fd, path) {
+    let there = match read(fd, path, kinds) {
         Ok(there) => there,
         // The target has more attributes than were sent.
         Err(Error::TooManyXattrs { .. }) => Vec::new(),
@@ -69,7 +107,7 @@ pub(crate) fn update(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Re
     }
     let mut dropped = 0;
     for sent in xattrs.iter().filter(|sent| !there.contains(sent)) {
-        let lost = write(fd, path, std::slice::from_ref(sent))?;
+        let lost = write(fd, path, std::slice::from_ref(sent), kinds)?;
         dropped += lost;
         differs |= lost == 0;
     }
@@ -78,18 +116,28 @@ pub(crate) fn update(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Re
 
 /// Sets the permitted attributes and returns the number of dropped ones: those of other namespaces, or all if the
 /// file system has no attributes.
-pub(crate) fn write(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Result<u64> {
+pub(crate) fn write(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr], kinds: Xattrs) -> Result<u64> {
     let mut dropped = 0;
     for xattr in xattrs {
-        if !may_travel(&xattr.name) {
+        if !kinds.include(&xattr.name) {
             dropped += 1;
             continue;
         }
         match fsetxattr(fd.as_fd(), xattr.name.as_slice(), &xattr.value, XattrFlags::empty()) {
             Ok(()) => {}
+            // A list that makes no sense is refused as invalid.
             Err(Errno::OPNOTSUPP | Errno::PERM) => dropped += 1,
+            Err(Errno::INVAL) if is_acl(&xattr.name) => dropped += 1,
             Err(errno) => return Err(failed(Operation::SetMetadata, path, errno)),
         }
     }
     Ok(dropped)
+}
+
+/// Removes the access control list that a new file has inherited from its folder.
+pub(crate) fn disinherit(fd: impl AsFd, path: &RelativePath) -> Result<()> {
+    match fremovexattr(fd, ACCESS) {
+        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(failed(Operation::SetMetadata, path, errno)),
+    }
 }

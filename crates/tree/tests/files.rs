@@ -174,7 +174,8 @@ fn attributes_of_users_travel_and_no_others() {
         ],
         ..metadata(0o444, 1)
     };
-    let target = open(dir.path(), TargetOptions { xattrs: true, ..TargetOptions::default() });
+    let target =
+        open(dir.path(), TargetOptions { xattrs: sealane_tree::Xattrs::USER, ..TargetOptions::default() });
     let mut writer = target.writer();
     writer.small_file(&path("small"), &sent, b"x").expect("writes");
     let part = writer.begin_file(&path("large"), &sent, None).expect("begins");
@@ -186,13 +187,13 @@ fn attributes_of_users_travel_and_no_others() {
     }
     for name in ["small", "large"] {
         let file = writer.read_existing(&path(name)).expect("opens");
-        let mut found = file.read_xattrs(&path(name)).expect("reads");
+        let mut found = file.read_xattrs(&path(name), sealane_tree::Xattrs::USER).expect("reads");
         found.sort_by(|left, right| left.name.cmp(&right.name));
         assert_eq!(found, [xattr("user.comment", b"a\0b"), xattr("user.empty", b"")]);
         assert_eq!(fs::metadata(dir.path().join(name)).expect("there").mode() & 0o777, 0o444);
     }
     let source = Source::new(vec![SourceRoot::open(dir.path(), &Naming::Contents, true).expect("opens")]);
-    let options = sealane_tree::WalkOptions { xattrs: true, ..Default::default() };
+    let options = sealane_tree::WalkOptions { xattrs: sealane_tree::Xattrs::USER, ..Default::default() };
     let directory = source.walk(options).find_map(|entry| match entry.expect("walks").kind {
         sealane_tree::EntryKind::Directory(metadata) => Some(metadata),
         _ => None,

@@ -69,6 +69,10 @@ pub struct CpArgs {
     /// Keep the user's extended attributes
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub xattrs: bool,
+    /// Keep POSIX access control lists; users and groups in them are mapped like owners. A far end sets them where it may set
+    /// owners
+    #[arg(short = 'A', long, conflicts_with = "chmod", hide_short_help = true, help_heading = "Which files")]
+    pub acls: bool,
     /// Keep owner and group, by name where the target's host has the name, else by number, and the set-user-id and set-group-id bits. A file that cannot get its owner
     /// counts as failed
     #[arg(long, hide_short_help = true, help_heading = "Which files")]

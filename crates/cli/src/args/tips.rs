@@ -10,7 +10,6 @@ const TIPS: &[(&[&str], &str)] = &[
     (&["--links"], "symbolic links are copied as links with -a"),
     (&["-H"], "--hard-links or -a keeps hard links"),
     (&["-X"], "--xattrs or -a keeps extended attributes"),
-    (&["-A", "--acls"], "access control lists are not copied"),
     (&["-g", "--group"], "--owner or -a keeps owner and group"),
     (&["-O", "--omit-dir-times"], "times are always kept; scp's -O is not needed: there is one protocol"),
     (&["-D", "--devices", "--specials"], "devices, pipes and sockets are not copied"),

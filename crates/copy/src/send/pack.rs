@@ -9,7 +9,7 @@ use std::{
 
 use sealane_peer::chain;
 use sealane_tree::{
-    Division, Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp,
+    Division, Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp, Xattrs,
 };
 
 use crate::{
@@ -174,7 +174,7 @@ impl Filler<'_> {
         let path = &found.path;
         if opened.is_none() {
             if shared.sizes.are_limited()
-                && let Ok(Some(looked)) = self.reader.look(found.root, path, false)
+                && let Ok(Some(looked)) = self.reader.look(found.root, path, Xattrs::default())
                 && !shared.sizes.include(looked.metadata.size_bytes)
             {
                 return Ok(self.passed_over());
@@ -208,9 +208,7 @@ impl Filler<'_> {
                 let digest = digest.filter(|_| shared.digest);
                 let with_owner = shared.preserve.owner.is_wanted();
                 let mut metadata = open.metadata().clone();
-                if shared.preserve.xattrs {
-                    metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
-                }
+                self.read_xattrs(found, &open, &mut metadata)?;
                 let is_same = *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner);
                 let mut written = Written::Elsewhere;
                 if !is_same || digest.is_some() {
@@ -249,9 +247,7 @@ impl Filler<'_> {
                 }));
             }
             let mut metadata = open.metadata().clone();
-            if shared.preserve.xattrs {
-                metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
-            }
+            self.read_xattrs(found, &open, &mut metadata)?;
             shared.sent.add(|| identity);
             let entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
             let piece = self.piece(&identity, size_bytes).map_err(|what| self.of(found, what))?;
@@ -272,6 +268,17 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
+    /// Reads the extended attributes of an open file that are asked for.
+    fn read_xattrs(&self, found: &Found, open: &OpenFile, metadata: &mut Metadata) -> Result<(), String> {
+        let kinds = self.shared.preserve.kinds_of_xattrs();
+        if kinds.any() {
+            let read = open.read_xattrs(&found.path, kinds);
+            metadata.xattrs = read.map_err(|error| self.reason(found, error))?;
+            self.shared.changes.apply_to_acls(&mut metadata.xattrs);
+        }
+        Ok(())
+    }
+
     /// Counts an entry that is not to be sent. It is not removed from the source either.
     fn passed_over(&self) -> Written {
         self.shared.counters.skipped.fetch_add(1, Relaxed);
@@ -287,7 +294,7 @@ impl Filler<'_> {
         }
         // Whatever is wrong with the file is found again, and told, when it is opened.
         let path = &found.path;
-        let looked = self.reader.look(found.root, path, shared.preserve.xattrs).ok()??;
+        let looked = self.reader.look(found.root, path, shared.preserve.kinds_of_xattrs()).ok()??;
         if shared.preserve.hard_links && looked.links > 1 {
             return None;
         }

@@ -645,7 +645,7 @@ impl Transfer<'_> {
         Dropped {
             owners: count(dropped.owners, owner),
             set_ids: count(dropped.set_ids, owner),
-            xattrs: count(dropped.xattrs, self.options.preserve.xattrs),
+            xattrs: count(dropped.xattrs, self.options.preserve.kinds_of_xattrs().any()),
         }
     }
 

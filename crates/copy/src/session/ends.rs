@@ -14,7 +14,7 @@ use sealane_engine::{Engine, record::Secret};
 use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
     Backups, Basis, Changes, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target,
-    TargetOptions, Writer,
+    TargetOptions, Writer, Xattrs,
 };
 
 use crate::{
@@ -345,7 +345,8 @@ pub(crate) fn target_options(
         mode_mask: MODE_BITS & !modes.removed,
         default_umask: modes.umask,
         ownership: preserve.owner.is_wanted() && may_own,
-        xattrs: preserve.xattrs,
+        // A list gives rights to others than the owner.
+        xattrs: Xattrs { acls: preserve.acls && may_own, ..preserve.kinds_of_xattrs() },
         change_existing_directories: preserve.folder_modes,
         replaces_other_kinds: plan.upkeep.delete.is_some(),
         backup: backups(plan, sole),
@@ -374,7 +375,7 @@ pub(crate) struct Survey<'a> {
     /// Owners are compared too.
     pub(crate) with_owner: bool,
     /// Extended attributes are compared too; those of files that are reported here are not known.
-    pub(crate) with_xattrs: bool,
+    pub(crate) xattrs: Xattrs,
     /// Folders are passed over, because they are compared as wholes.
     pub(crate) without_folders: bool,
     /// Reports files that may be compared with what is sent.
@@ -468,7 +469,7 @@ pub(crate) fn possessions(
                 content.push(file);
             } else if survey.skip_same {
                 let ExistingFile { path, metadata } = file;
-                let attributes = match survey.with_xattrs {
+                let attributes = match survey.xattrs.any() {
                     true => UNKNOWN_ATTRIBUTES,
                     false => attributes(&metadata, survey.sameness.is_apart_from_time(), survey.with_owner),
                 };
@@ -519,7 +520,7 @@ impl Unread<'_> {
         let files = std::mem::take(&mut self.files);
         self.bytes = 0;
         let (target, threads) = (self.survey.target, self.survey.checksum.unwrap_or(1));
-        let compared = (self.survey.with_owner, self.survey.with_xattrs);
+        let compared = (self.survey.with_owner, self.survey.xattrs);
         content::identities(target, &files, threads, compared, || tell(Message::Have(Have::default())))
     }
 }

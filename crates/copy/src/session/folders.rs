@@ -19,7 +19,7 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use sealane_engine::record::Secret;
-use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Visitor};
+use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Visitor, Xattrs};
 
 pub(crate) use self::names::tell_names;
 use self::{
@@ -58,7 +58,7 @@ const UNKNOWN: [u8; 16] = [0; 16];
 pub(crate) struct Rules {
     key: [u8; 32],
     owner: bool,
-    xattrs: bool,
+    xattrs: Xattrs,
     folder_modes: bool,
     hard_links: bool,
 }
@@ -68,13 +68,13 @@ impl Rules {
         Self {
             key: *key.expose(),
             owner: preserve.owner.is_wanted(),
-            xattrs: preserve.xattrs,
+            xattrs: preserve.kinds_of_xattrs(),
             folder_modes: preserve.folder_modes,
             hard_links: preserve.hard_links,
         }
     }
 
-    pub(crate) fn xattrs(&self) -> bool {
+    pub(crate) fn xattrs(&self) -> Xattrs {
         self.xattrs
     }
 }
@@ -178,7 +178,7 @@ impl<'a> Digesting<'a> {
             to.extend_from_slice(&owner.uid.to_le_bytes());
             to.extend_from_slice(&owner.gid.to_le_bytes());
         }
-        if self.rules.xattrs && !metadata.xattrs.is_empty() {
+        if self.rules.xattrs.any() && !metadata.xattrs.is_empty() {
             let mut hasher = blake3::Hasher::new();
             hash_xattrs(&mut hasher, &metadata.xattrs);
             self.encoded.extend_from_slice(hasher.finalize().as_bytes());

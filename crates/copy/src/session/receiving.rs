@@ -106,7 +106,7 @@ impl ReceivingSide<'_> {
             sameness: plan.upkeep.sameness,
             checksum,
             with_owner,
-            with_xattrs: plan.preserve.xattrs,
+            xattrs: plan.preserve.kinds_of_xattrs(),
             without_folders: comparison.is_some(),
             versions,
         });

@@ -50,7 +50,7 @@ pub(crate) fn walk_options(
         recursive,
         one_file_system,
         owner: preserve.owner.is_wanted(),
-        xattrs: preserve.xattrs,
+        xattrs: preserve.kinds_of_xattrs(),
         filter,
         changes: Arc::clone(changes),
     })

@@ -140,6 +140,7 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
         ),
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),
+        (options.preserve.acls, "--acls (SFTP has no access control lists)"),
         (
             options.preserve.names_principals() && !is_pull,
             "--chown by name (an SFTP server knows users and groups by number)",

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use sealane_tree::{Filter, RelativePath, Seen, SeenFolder, Target, Timestamp, Visitor};
+use sealane_tree::{Filter, RelativePath, Seen, SeenFolder, Target, Timestamp, Visitor, Xattrs};
 
 use super::{IN_HAND_MAX, PULSE, beside};
 use crate::{
@@ -89,7 +89,7 @@ pub(crate) fn tell_names(
     if !permit.is_recursive() {
         return Ok(());
     }
-    let all = target.folders(starts, false, true, (Filter::default(), false));
+    let all = target.folders(starts, Xattrs::default(), true, (Filter::default(), false));
     let work = |out: Sender<Vec<Dated>>| {
         let mut names = Names { path: Vec::new(), names: Vec::new(), out };
         all.visit(&mut names);

@@ -42,12 +42,12 @@ fn both(at: &Path, preserve: &Preserve) -> [BTreeMap<Vec<u8>, [u8; 16]>; 2] {
     let rules = rules(preserve.clone());
     let naming = Naming::As(RelativePath::new(b"b").unwrap());
     let source = Source::new(vec![SourceRoot::open(&at.join("a"), &naming, false).unwrap()]);
-    let options = WalkOptions { xattrs: preserve.xattrs, ..WalkOptions::default() };
+    let options = WalkOptions { xattrs: preserve.kinds_of_xattrs(), ..WalkOptions::default() };
     let own = source.folders(&options).unwrap();
     let target = Target::open(at, TargetOptions::default()).unwrap();
     let filter = (Filter::default(), false);
     let paths = vec![b"b".to_vec(), b"missing".to_vec()];
-    let theirs = target.folders(paths, preserve.xattrs, true, filter);
+    let theirs = target.folders(paths, preserve.kinds_of_xattrs(), true, filter);
     [all(&own, &rules, true), all(&theirs, &rules, false)]
 }
 
