@@ -6,7 +6,7 @@
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
     AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEnd, Following, Logins,
-    MeasuredEnd, Options, Ownership, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep,
+    MeasuredEnd, Options, Ownership, Pattern, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -221,6 +221,8 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         (arguments.max_delete.is_some(), "--max-delete"),
         // What one share makes is there for the next.
         (arguments.existing, "--existing"),
+        (!arguments.filter_file.is_empty(), "--filter-file"),
+        (arguments.gitignore, "--gitignore"),
         (arguments.ignore_existing, "--ignore-existing"),
         (arguments.sink == SinkArg::Null, "--sink null"),
         (arguments.end != EndArg::Both, "--end"),
@@ -265,6 +267,13 @@ fn has_queue(_: &CpArgs) -> bool {
 /// Returns whether anything is to be deleted at the target.
 fn deletes(arguments: &CpArgs) -> bool {
     arguments.delete > 0 || arguments.delete_excluded || arguments.max_delete.is_some()
+}
+
+/// Returns the patterns, those in files of the source last.
+fn patterns(arguments: &CpArgs) -> Vec<Pattern> {
+    let files = arguments.filter_file.iter().cloned().map(Pattern::File);
+    let git = arguments.gitignore.then_some(Pattern::GitIgnore);
+    arguments.filters.0.iter().cloned().chain(files).chain(git).collect()
 }
 
 /// Returns the earlier copies from which unchanged files are taken.
@@ -371,7 +380,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
                 skips_present: arguments.ignore_existing,
             },
         },
-        patterns: arguments.filters.0,
+        patterns: patterns(&arguments),
         sizes: Sizes { min_bytes: arguments.min_size, max_bytes: arguments.max_size },
         following,
         listed: None,
@@ -436,7 +445,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command, command};
     use clap::FromArgMatches;
-    use sealane_copy::{Compression, Delta, Level, Pattern};
+    use sealane_copy::{Compression, Delta, Level};
     use sealane_engine::Suite;
     use sealane_lanes::Placement;
     use std::time::Duration;

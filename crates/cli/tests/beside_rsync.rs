@@ -463,3 +463,145 @@ fn access_control_lists_are_kept() {
         assert!(text(&refused.stderr).contains("--acls"), "{refused:?}");
     }
 }
+
+/// The same, with files of rules.
+fn plant_rules(root: &Path) {
+    plant(root);
+    for tree in ["source", "target"].map(|tree| root.join(tree)) {
+        put(
+            &tree.join(".rules"),
+            b"# comment\n\n- *.tmp\n+ /deep/keep.o\n- *.o\n- /new/large\n",
+            0o644,
+            1_500_000_000,
+        );
+        put(&tree.join("deep/.rules"), b"+ er/wanted.tmp\n- /large\n- er/*.log\n", 0o644, 1_500_000_000);
+        for name in
+            ["a.tmp", "a.o", "deep/keep.o", "deep/er/a.o", "deep/er/wanted.tmp", "deep/er/x.log", "x.log"]
+        {
+            put(
+                &tree.join(name),
+                name.as_bytes(),
+                0o644,
+                1_500_000_000 + u64::from(tree.ends_with("target")),
+            );
+        }
+        for folder in ["deep/er", "deep", "new", ""].iter().filter(|folder| tree.join(folder).exists()) {
+            touch(&tree.join(folder), 1_600_000_000);
+        }
+    }
+    put(&root.join("target/deep/only-there.o"), b"excluded", 0o644, 1_500_000_000);
+    put(&root.join("target/deep/er/only-there.log"), b"excluded", 0o644, 1_500_000_000);
+    put(&root.join("target/deep/only-there"), b"gone with --delete", 0o644, 1_500_000_000);
+    touch(&root.join("target/deep/er"), 1_600_000_000);
+    touch(&root.join("target/deep"), 1_600_000_000);
+}
+
+#[test]
+fn files_in_folders_say_what_is_left_out() {
+    let Some(scene) = Scene::set() else { return };
+    scene.compare(
+        "rules",
+        plant_rules,
+        &[
+            Case { ours: &["--filter-file=.rules"], theirs: &["--filter=: .rules"], over_sftp: false },
+            Case {
+                ours: &["--filter-file=.rules", "--include=deep/er/x.log", "--delete"],
+                theirs: &["--include=deep/er/x.log", "--filter=: .rules", "--delete"],
+                over_sftp: false,
+            },
+            Case {
+                ours: &["--filter-file=.rules", "--delete-excluded"],
+                theirs: &["--filter=: .rules", "--delete-excluded"],
+                over_sftp: false,
+            },
+        ],
+    );
+}
+
+/// Returns the files of a tree, by their paths.
+fn files(tree: &Path) -> Vec<String> {
+    let name = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
+    look(tree)
+        .into_iter()
+        .filter(|(_, fact)| fact.0.starts_with("file"))
+        .map(|(path, _)| name(path))
+        .collect()
+}
+
+#[test]
+fn what_git_ignores_is_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("source");
+    let git = |arguments: &[&str]| Command::new("git").current_dir(&source).args(arguments).output();
+    fs::create_dir(&source).expect("a folder");
+    if !git(&["init", "-q"]).is_ok_and(|output| output.status.success()) {
+        skip("git is not installed");
+        return;
+    }
+    let outer = "# comment\n*.o\n!keep.o\n/top\nbuild/\ndoc/*.txt\n**/deep/x\ntrailing  \nspace\\ \n*.[ab]\n\\!odd\nlogs/**\n";
+    put(&source.join(".gitignore"), outer.as_bytes(), 0o644, 1_500_000_000);
+    put(&source.join("sub/.gitignore"), b"!a.o\n/top\nkeep.o\n!doc/a.txt\n", 0o644, 1_500_000_000);
+    let names = [
+        "a.o",
+        "keep.o",
+        "top",
+        "build/x",
+        "doc/a.txt",
+        "doc/a.md",
+        "deep/x",
+        "deep/y",
+        "trailing",
+        "space ",
+        "c.a",
+        "c.c",
+        "!odd",
+        "logs/a",
+        "logs/b/c",
+        "plain",
+    ];
+    for name in
+        names.into_iter().flat_map(|name| [name.to_owned(), format!("sub/{name}"), format!("sub/sub/{name}")])
+    {
+        put(&source.join(name), b"text", 0o644, 1_500_000_000);
+    }
+    put(&source.join("sub/build.d/build"), b"a file", 0o644, 1_500_000_000);
+    let listed = git(&["ls-files", "-z", "--others", "--exclude-standard"]).expect("git starts").stdout;
+    let mut expected: Vec<_> = text(&listed).split_terminator('\0').map(str::to_owned).collect();
+    expected.sort();
+    let mut command = sealane(&["cp", "-aT", "--gitignore", "--exclude=.git"]);
+    let output = command.arg(&source).arg(folder.path().join("target")).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let mut found = files(&folder.path().join("target"));
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn below_rules_that_cannot_be_understood_nothing_is_copied_or_deleted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    for (name, rules) in [("long", vec![b'\n'; (1 << 20) + 1]), ("senseless", b"- [\n".to_vec())] {
+        let (source, target) = (at(&format!("{name}/source")), at(&format!("{name}/target")));
+        put(&source.join("sub/.rules"), &rules, 0o644, 1_500_000_000);
+        put(&source.join("sub/secret"), b"text", 0o644, 1_500_000_000);
+        put(&source.join("other"), b"text", 0o644, 1_500_000_000);
+        put(&target.join("extra"), b"text", 0o644, 1_500_000_000);
+        let mut command = sealane(&["cp", "-aT", "--filter-file=.rules", "--delete"]);
+        let output = command.arg(&source).arg(&target).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(1), "{name}: {output:?}");
+        assert_eq!(files(&target), ["extra", "other"], "{name}: {output:?}");
+    }
+    // A link is no file of rules, and is not followed.
+    let source = at("link/source");
+    put(&at("link/rules"), b"- *\n", 0o644, 1_500_000_000);
+    put(&source.join("file"), b"text", 0o644, 1_500_000_000);
+    symlink("../rules", source.join(".rules")).expect("a link");
+    let mut command = sealane(&["cp", "-aT", "--filter-file=.rules"]);
+    let output = command.arg(&source).arg(at("link/target")).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(files(&at("link/target")), ["file"]);
+    // What the target would have to know is not sent.
+    let mut command = sealane(&["cp", "-aT", "--filter-file=.rules", "--exclude=.rules", "--delete"]);
+    let output = command.arg(&source).arg(at("link/target")).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

@@ -496,6 +496,18 @@ pub enum Pattern {
     Include(String),
     /// Excludes matching entries, and does not descend into them.
     Exclude(String),
+    /// Files of this name hold patterns for what lies in and below their folders (`--filter-file`). They count after all others.
+    File(String),
+    /// The same with files `.gitignore` in the language of git.
+    GitIgnore,
+}
+
+impl Pattern {
+    /// Returns whether it names files that hold patterns.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        matches!(self, Self::File(_) | Self::GitIgnore)
+    }
 }
 
 /// The options of one transfer.

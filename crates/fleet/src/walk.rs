@@ -49,11 +49,13 @@ pub(crate) fn run(
 ) -> Result<()> {
     let source = open(&order.root(root)?.path, options)?;
     let rule = |pattern: &Pattern| match pattern {
-        Pattern::Include(glob) => Rule::Include(glob.clone()),
-        Pattern::Exclude(glob) => Rule::Exclude(glob.clone()),
+        Pattern::Include(glob) => Some(Rule::Include(glob.clone())),
+        Pattern::Exclude(glob) => Some(Rule::Exclude(glob.clone())),
+        // They are refused between many hosts.
+        Pattern::File(_) | Pattern::GitIgnore => None,
     };
-    let filter =
-        Filter::new(options.patterns.iter().map(rule)).map_err(|error| FleetError::Usage(chain(&error)))?;
+    let filter = Filter::new(options.patterns.iter().filter_map(rule))
+        .map_err(|error| FleetError::Usage(chain(&error)))?;
     let one_file_system = options.one_file_system;
     let walk = source.walk(WalkOptions { one_file_system, filter, ..WalkOptions::default() });
     let mut reader = source.reader();

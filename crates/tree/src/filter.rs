@@ -8,7 +8,10 @@
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
+use crate::filter_files::FilterFile;
 
 /// One rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -30,6 +33,7 @@ struct Effect {
 pub struct Filter {
     globs: GlobSet,
     effects: Vec<Effect>,
+    files: Arc<[FilterFile]>,
 }
 
 impl Filter {
@@ -61,16 +65,37 @@ impl Filter {
             }
         }
         let malformed = |source| Error::Pattern { pattern: String::new(), source };
-        Ok(Self { globs: globs.build().map_err(malformed)?, effects })
+        Ok(Self { globs: globs.build().map_err(malformed)?, effects, files: Arc::default() })
     }
 
-    /// Returns whether the walk yields `path`, and descends into it if it is a directory.
+    /// Returns the same rules, after which those of filter files in the folders count.
+    #[must_use]
+    pub fn with_files(self, files: Vec<FilterFile>) -> Self {
+        Self { files: files.into(), ..self }
+    }
+
+    /// Returns the filter files that count after the rules.
+    pub(crate) fn files(&self) -> Arc<[FilterFile]> {
+        Arc::clone(&self.files)
+    }
+
+    /// Returns whether filter files count after the rules.
+    pub fn has_files(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    /// Returns whether the rules let the walk yield `path`, and descend into it if it is a directory.
     pub fn includes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.decides(path, is_directory).unwrap_or(true)
+    }
+
+    /// Returns whether a rule includes or excludes `path`, if one matches.
+    pub fn decides(&self, path: &[u8], is_directory: bool) -> Option<bool> {
         if self.effects.is_empty() {
-            return true;
+            return None;
         }
         let matches = self.globs.matches_candidate(&Candidate::from_bytes(path));
         let applies = |index: &usize| is_directory || !self.effects[*index].directories_only;
-        matches.into_iter().filter(applies).min().is_none_or(|index| self.effects[index].include)
+        matches.into_iter().filter(applies).min().map(|index| self.effects[index].include)
     }
 }

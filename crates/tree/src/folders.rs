@@ -17,6 +17,7 @@ use crate::beneath::Beneath;
 use crate::changes::Changes;
 use crate::error::EntryType;
 use crate::filter::Filter;
+use crate::filter_files::{FilterFile, FolderRules};
 use crate::inner::is_unfinished;
 use crate::list_xattrs::list_at;
 use crate::metadata::{Metadata, Xattr};
@@ -87,6 +88,8 @@ struct Rules {
     /// Unfinished files of other copies count as if they were not there; otherwise the folder is not whole.
     passes_over_parts: bool,
     filter: Filter,
+    /// Filter files in the folders that count after the filter.
+    files: Arc<[FilterFile]>,
     /// The filter does not see the first component of a path, which is the name of a root.
     below_names: bool,
     changes: Arc<Changes>,
@@ -147,6 +150,7 @@ impl Source {
             enters: true,
             passes_over_parts: false,
             filter: options.filter.clone(),
+            files: options.filter.files(),
             below_names: false,
             changes: Arc::clone(&options.changes),
         };
@@ -173,6 +177,7 @@ impl Target {
             enters,
             passes_over_parts: true,
             filter,
+            files: Arc::default(),
             below_names,
             changes: Arc::default(),
         };
@@ -213,6 +218,7 @@ impl Folders {
             enters: true,
             passes_over_parts: true,
             filter: Filter::default(),
+            files: Arc::default(),
             below_names: false,
             changes: Arc::default(),
         };
@@ -225,6 +231,9 @@ struct Own {
     names: Vec<u8>,
     xattrs: Vec<u8>,
     below: Vec<Found>,
+    rules: FolderRules,
+    /// The root that they are of.
+    root: u32,
 }
 
 impl Folders {
@@ -255,6 +264,8 @@ impl Folders {
             names: Vec::with_capacity(BATCH_BYTES),
             xattrs: if self.rules.xattrs.any() { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
             below: Vec::new(),
+            rules: FolderRules::new(Arc::clone(&self.rules.files)),
+            root: 0,
         };
         while let Some((root, below)) = self.take() {
             let goes_on = self.folder(root, &below, &mut own, visitor);
@@ -327,7 +338,11 @@ impl Folders {
         own: &mut Own,
         visitor: &mut impl Visitor,
     ) -> Result<bool, Errno> {
-        let Own { names, xattrs: list, below: found } = own;
+        let Own { names, xattrs: list, below: found, rules, root: of_root } = own;
+        if std::mem::replace(of_root, index) != index {
+            rules.forget();
+        }
+        let beneath = &self.roots[index as usize].beneath;
         names.clear();
         let spare: &mut [MaybeUninit<u8>] = names.spare_capacity_mut();
         let mut listing = RawDir::new(fd.as_fd(), spare);
@@ -370,7 +385,10 @@ impl Folders {
                 true => path.splitn(2, |&byte| byte == b'/').nth(1).unwrap_or_default(),
                 false => &path,
             };
-            if !self.rules.filter.includes(filtered, is_directory) {
+            let included = self.rules.filter.decides(filtered, is_directory);
+            if !included.unwrap_or_else(|| rules.includes(beneath, b"", &path, is_directory)) {
+                // The walk reports files of rules that cannot be read.
+                rules.errors.clear();
                 continue;
             }
             if !is_directory && TempName::matches(name) {

@@ -1,7 +1,9 @@
 //! [`Walk`]: the entries of a source, in bounded memory.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags, Stat, fstat};
@@ -11,8 +13,9 @@ use crate::changes::Changes;
 use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{EntryType, Error, Operation, Result, failed, root_failed};
 use crate::filter::Filter;
+use crate::filter_files::FolderRules;
 use crate::metadata::Metadata;
-use crate::path::{MAX_PATH_BYTES, RelativePath};
+use crate::path::{MAX_PATH_BYTES, RelativePath, ShownPath};
 use crate::source::{RootKind, Selection, Source, SourceRoot};
 use crate::temporary::TempName;
 use crate::xattrs::{self, Xattrs};
@@ -84,6 +87,9 @@ pub struct Walk {
     next_root: u32,
     descent: Option<Under>,
     selected: Option<Selected>,
+    rules: FolderRules,
+    /// Filter files that could not be read, still to be yielded.
+    unread: Vec<Error>,
 }
 
 /// A descent in progress.
@@ -116,7 +122,8 @@ impl Source {
 
 impl Walk {
     pub(crate) fn new(source: Source, options: WalkOptions) -> Self {
-        Self { source, options, next_root: 0, descent: None, selected: None }
+        let rules = FolderRules::new(options.filter.files());
+        Self { source, options, next_root: 0, descent: None, selected: None, rules, unread: Vec::new() }
     }
 
     /// Passes over the entries of the directory that was yielded last.
@@ -160,6 +167,7 @@ impl Walk {
                     .prefix
                     .clone()
                     .map(|path| directory(&self.options, root, index, path, &stat, descent.entered()));
+                self.rules.forget();
                 self.descent = Some(Under { root: index, descent, unfiltered_bytes: 0 });
                 entry
             }
@@ -168,15 +176,21 @@ impl Walk {
 
     /// Returns the next entry of the descent in progress, or `None` at its end.
     fn step(&mut self) -> Option<Result<Entry>> {
-        let Self { source, options, descent, .. } = self;
+        let Self { source, options, descent, rules, unread, .. } = self;
         let Under { root: index, descent, unfiltered_bytes } = descent.as_mut()?;
         let root = match source.root(*index) {
             Ok(root) => root,
             Err(error) => return Some(Err(error)),
         };
         let found = descent.next(&root.beneath, |path, is_directory| {
-            options.filter.includes(path.get(*unfiltered_bytes..).unwrap_or_default(), is_directory)
-        })?;
+            let filtered = path.get(*unfiltered_bytes..).unwrap_or_default();
+            let top = path.get(..unfiltered_bytes.saturating_sub(1)).unwrap_or_default();
+            let included = options.filter.decides(filtered, is_directory);
+            included.unwrap_or_else(|| rules.includes(&root.beneath, top, path, is_directory))
+        });
+        let shown = |path: &ShownPath| root.given.join(OsStr::from_bytes(path.as_bytes())).into();
+        unread.extend(rules.errors.drain(..).map(|error| error.shown_as(shown)));
+        let found = found?;
         let path = match root.name(descent.path()) {
             Some(Ok(path)) => path,
             Some(Err(error)) => return Some(Err(error)),
@@ -287,6 +301,7 @@ impl Walk {
                 let entry = directory(&self.options, root, index, path.clone(), &stat, descent.entered());
                 let unfiltered_bytes = if selection.is_list { 0 } else { path.as_bytes().len() + 1 };
                 selected.walked = Some(path);
+                self.rules.forget();
                 self.descent = Some(Under { root: index, descent, unfiltered_bytes });
                 return Some(entry);
             }
@@ -345,6 +360,9 @@ impl Iterator for Walk {
 
     fn next(&mut self) -> Option<Result<Entry>> {
         loop {
+            if let Some(error) = self.unread.pop() {
+                return Some(Err(error));
+            }
             if let Some(item) = self.step() {
                 return Some(item);
             }
@@ -354,7 +372,7 @@ impl Iterator for Walk {
             }
             let source = self.source.clone();
             let index = self.next_root;
-            let root = source.root(index).ok()?;
+            let Ok(root) = source.root(index) else { return self.unread.pop().map(Err) };
             self.next_root += 1;
             if let Some(item) = self.start(index, root) {
                 return Some(item);

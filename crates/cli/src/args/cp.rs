@@ -202,6 +202,20 @@ pub struct CpArgs {
     /// The selection of paths, as ordered patterns.
     #[command(flatten)]
     pub filters: Filters,
+    /// Read patterns from files of this name in the source's folders, for what lies in and below each: `- ` or nothing before a
+    /// pattern excludes, `+ ` includes, and a leading `/` means the folder of the file. Deeper files count first, and --include
+    /// and --exclude before all. They are copied too, and with --delete what they exclude stays
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "files_from",
+        hide_short_help = true,
+        help_heading = "Which files"
+    )]
+    pub filter_file: Vec<String>,
+    /// Leave out what files .gitignore in the source's folders say, as git does; .git itself is copied unless it is excluded
+    #[arg(long, conflicts_with = "files_from", hide_short_help = true, help_heading = "Which files")]
+    pub gitignore: bool,
     /// Send no file that is smaller than SIZE, as in 10k or 1MiB. Such files stay as they are at both ends, with --delete too
     #[arg(long, value_name = "SIZE", value_parser = copy_units::size_limit, hide_short_help = true, help_heading = "Which files")]
     pub min_size: Option<u64>,

@@ -43,7 +43,7 @@ const TIPS: &[(&[&str], &str)] = &[
     (&["-R", "--relative"], "give the folder as the source, and paths relative to it to --files-from"),
     (
         &["-f", "--filter", "--cvs-exclude"],
-        "use --include, --exclude and --exclude-from; there are no filter files",
+        "use --include, --exclude and --exclude-from, and --filter-file or --gitignore for files in the folders",
     ),
     (&["-m", "--prune-empty-dirs"], "--files-from copies only the files listed, and their parent folders"),
     (

@@ -7,10 +7,12 @@
 //! excluded entries stay.
 
 use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 
 use sealane_peer::chain;
 use sealane_tree::{
-    Backups, EntryType, Extra, Extraneous, Filter, Judgement, RelativePath, Successor, Target, TempName,
+    Backups, EntryType, Extra, Extraneous, Filter, Judgement, RelativePath, Successor, Target, TargetRules,
+    TempName,
 };
 
 use crate::{
@@ -133,6 +135,8 @@ pub(crate) struct Prune<T = Target> {
     pub(crate) target: T,
     pub(crate) permit: Permit,
     pub(crate) filter: Filter,
+    /// The filter files that the target has, if any count.
+    pub(crate) rules: Option<Mutex<TargetRules>>,
     pub(crate) one_file_system: bool,
     pub(crate) entries_max: Option<u64>,
     pub(crate) dry_run: bool,
@@ -379,7 +383,13 @@ impl<T: Prunable> Prune<T> {
             true => path.as_bytes().splitn(2, |&byte| byte == b'/').nth(1).unwrap_or_default(),
             false => path.as_bytes(),
         };
-        if !self.filter.includes(below, is_directory) {
+        let top = &path.as_bytes()[..path.as_bytes().len() - below.len()];
+        let top = top.strip_suffix(b"/").unwrap_or(top);
+        let included = self.filter.decides(below, is_directory).unwrap_or_else(|| {
+            let rules = self.rules.as_ref().map(|rules| rules.lock().unwrap_or_else(PoisonError::into_inner));
+            rules.is_none_or(|mut rules| rules.includes(top, path, is_directory))
+        });
+        if !included {
             return Judgement::Protected;
         }
         match self.is_known(path) {

@@ -205,10 +205,26 @@ impl ReceivingSide<'_> {
         };
         let mut prune = None;
         if let (Some(Deletion { entries_max, excluded }), Some(target)) = (upkeep.delete, &present) {
+            let filter = if excluded { Filter::default() } else { filter(self.patterns)? };
+            let name = |pattern: &Pattern| match pattern {
+                Pattern::File(name) => Some(name.clone()),
+                Pattern::GitIgnore => Some(".gitignore".to_owned()),
+                Pattern::Include(_) | Pattern::Exclude(_) => None,
+            };
+            let is_missing = |name: &String| filter.decides(name.as_bytes(), false) == Some(false);
+            if let Some(name) =
+                self.patterns.iter().filter_map(name).find(|name| !excluded && is_missing(name))
+            {
+                let message = format!(
+                    "files {name} are excluded themselves, so that the target would not know what they exclude from --delete"
+                );
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
             prune = Some(Prune {
                 target: target.clone(),
                 permit: self.permit.clone(),
-                filter: if excluded { Filter::default() } else { filter(self.patterns)? },
+                rules: filter.has_files().then(|| Mutex::new(target.rules(&filter))),
+                filter,
                 one_file_system: self.one_file_system,
                 entries_max,
                 dry_run: plan.dry_run,

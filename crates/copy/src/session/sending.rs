@@ -10,7 +10,9 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Changes, Filter, Folders, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
+use sealane_tree::{
+    Changes, Filter, FilterFile, Folders, Kind, RelativePath, Rule, ShownPath, SourceRoot, WalkOptions,
+};
 
 use crate::{
     digest::GROUP_BYTES,
@@ -37,6 +39,9 @@ use crate::{
     summary::Notice,
 };
 
+/// The maximum number of names of filter files.
+const FILTER_FILES_MAX: usize = 8;
+
 /// Turns the user's filters into a walk.
 pub(crate) fn walk_options(
     recursive: bool,
@@ -59,11 +64,28 @@ pub(crate) fn walk_options(
 /// Compiles the user's filters.
 pub(crate) fn filter(patterns: &[Pattern]) -> Result<Filter, Error> {
     let rule = |pattern: &Pattern| match pattern {
-        Pattern::Include(glob) => Rule::Include(glob.clone()),
-        Pattern::Exclude(glob) => Rule::Exclude(glob.clone()),
+        Pattern::Include(glob) => Some(Rule::Include(glob.clone())),
+        Pattern::Exclude(glob) => Some(Rule::Exclude(glob.clone())),
+        Pattern::File(_) | Pattern::GitIgnore => None,
     };
-    Filter::new(patterns.iter().map(rule))
-        .map_err(|error| Error::new(ErrorKind::Usage, sealane_peer::chain(&error)))
+    let file = |pattern: &Pattern| match pattern {
+        Pattern::File(name) => Some(FilterFile::Patterns(name.clone())),
+        Pattern::GitIgnore => Some(FilterFile::GitIgnore),
+        Pattern::Include(_) | Pattern::Exclude(_) => None,
+    };
+    let usage = |message| Error::new(ErrorKind::Usage, message);
+    let files: Vec<_> = patterns.iter().filter_map(file).collect();
+    if files.len() > FILTER_FILES_MAX {
+        return Err(usage(format!("--filter-file: more than {FILTER_FILES_MAX} names are too many")));
+    }
+    let is_name = |name: &str| RelativePath::new(name).is_ok_and(|name| name.components().count() == 1);
+    if let Some(Pattern::File(name)) =
+        patterns.iter().find(|pattern| matches!(pattern, Pattern::File(name) if !is_name(name)))
+    {
+        return Err(usage(format!("--filter-file: {name:?} is no name of a file")));
+    }
+    let filter = Filter::new(patterns.iter().filter_map(rule));
+    filter.map(|filter| filter.with_files(files)).map_err(|error| usage(sealane_peer::chain(&error)))
 }
 
 /// The end that sends, client or server.
@@ -132,7 +154,7 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
             "standard input needs a target with a file name; the target is a directory",
         )
     })?;
-    let path = sealane_tree::RelativePath::new(name).map_err(sealane_tree::Error::from)?;
+    let path = RelativePath::new(name).map_err(sealane_tree::Error::from)?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let metadata = sealane_tree::Metadata {
         mode: 0o644,

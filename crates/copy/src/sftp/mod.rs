@@ -31,7 +31,7 @@ use sealane_engine::EngineChoice;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Compression, Delta, Level, MeasuredEnd, Options, Sink},
+    options::{Compression, Delta, Level, MeasuredEnd, Options, Pattern, Sink},
     proto::message::Role,
     session::{far_place::FarPlace, transfer::Transfer},
     sftp::far::Far,
@@ -122,6 +122,7 @@ fn told<T>(
 /// Returns an option of the user that only a far end of our own supports, if there is one.
 fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
     let is_pull = role == Role::Pull;
+    let has_files = options.patterns.iter().any(Pattern::is_file);
     if options.level != Level::Private {
         return Some(format!("--level {}", options.level));
     }
@@ -140,6 +141,11 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
         ),
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
         (options.digest, "--digest"),
+        (has_files && is_pull, "--filter-file and --gitignore of a far source"),
+        (
+            has_files && options.upkeep.delete.is_some(),
+            "--delete with --filter-file or --gitignore (what they exclude there is not known)",
+        ),
         (options.preserve.acls, "--acls (SFTP has no access control lists)"),
         (
             options.preserve.names_principals() && !is_pull,

@@ -44,6 +44,7 @@ pub(super) fn run(
         target: FarTarget { far, put },
         permit: permit.clone(),
         filter: if excluded { Filter::default() } else { filter(&options.patterns)? },
+        rules: None,
         one_file_system: false,
         entries_max,
         dry_run: options.dry_run,
