@@ -40,10 +40,53 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
 }
 
+/// The heading of the table of rsync's options.
+const OPTIONS_OF_RSYNC: &str = "## Every option of rsync";
+
+/// Returns the words in a cell of a table that are marked as code, as far as they are options.
+fn options(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).filter(|word| word.starts_with('-') && *word != "-").collect()
+}
+
+/// The list has the names of each option in a line, in the order of `rsync --help` of this version.
+#[test]
+fn every_option_of_rsync_is_in_the_table_once_and_what_is_here_exists() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path.join("../../docs/habits.md")).expect("the table of habits");
+    let (_, table) = text.split_once(OPTIONS_OF_RSYNC).expect("the table of options");
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with("| `")).collect();
+    let cells = |row: &'_ str| {
+        row.trim_matches('|').split_once('|').map(|(names, here)| (names.to_owned(), here.to_owned()))
+    };
+    let rows: Vec<_> = rows.into_iter().filter_map(cells).collect();
+    let found: Vec<String> = rows.iter().map(|(names, _)| options(names).join(" ")).collect();
+    let listed = include_str!("data/rsync-3.5.0-options.txt");
+    let listed: Vec<&str> = listed.lines().collect();
+    assert!(listed.len() > 150, "{} options", listed.len());
+    assert_eq!(found, listed);
+    let command = sealane_cli::command();
+    let cp = command.find_subcommand("cp").expect("the command");
+    let has = |word: &str| match word.strip_prefix("--") {
+        Some(long) => cp.get_arguments().any(|known| {
+            let aliases = known.get_visible_aliases().unwrap_or_default();
+            known.get_long() == Some(long) || aliases.contains(&long)
+        }),
+        None => cp.get_arguments().any(|known| known.get_short() == word.chars().nth(1)),
+    };
+    for (names, here) in &rows {
+        assert!(!here.trim().is_empty(), "{names}");
+        for word in options(here) {
+            let word = word.split(['=', ' ']).next().unwrap_or_default();
+            assert!(word == "--help" || word == "-h" || has(word), "{word} in the row of {names}");
+        }
+    }
+}
+
 #[test]
 fn every_habit_has_a_command_that_parses() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/habits.md");
     let text = std::fs::read_to_string(path).expect("the table of habits");
+    let (text, _) = text.split_once(OPTIONS_OF_RSYNC).expect("the table of options");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
     for row in &rows {
         let command = row.rsplit('`').nth(1).unwrap_or_default();

@@ -7,13 +7,16 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// The flags, and the alternatives.
 const TIPS: &[(&[&str], &str)] = &[
     (&["-t", "--times", "--perms"], "modes and times are always kept"),
-    (&["--links"], "symbolic links are copied as links with -a"),
+    (&["--links"], "symbolic links are copied as links; with -a those on the command line too"),
     (&["-H"], "--hard-links or -a keeps hard links"),
-    (&["-X"], "--xattrs or -a keeps extended attributes"),
+    (&["-X"], "--xattrs or -a keeps the user's extended attributes"),
     (&["-g", "--group"], "--owner or -a keeps owner and group"),
     (&["-O", "--omit-dir-times"], "times are always kept; scp's -O is not needed: there is one protocol"),
     (&["-D", "--devices", "--specials"], "devices, pipes and sockets are not copied"),
-    (&["-W", "--whole-file", "--no-whole-file"], "files are always sent whole: there are no deltas"),
+    (
+        &["-W", "--whole-file", "--no-whole-file", "--no-W"],
+        "--delta never sends files whole, --delta always sends what differs, whatever the line",
+    ),
     (&["-S", "--sparse"], "holes are always kept; the variable SEALANE_SSH names another ssh program"),
     (
         &["-e", "--rsh"],
@@ -27,9 +30,20 @@ const TIPS: &[(&[&str], &str)] = &[
     ),
     (
         &["--partial", "--append", "--append-verify", "--partial-dir"],
-        "an interrupted copy always continues where it stopped",
+        "an interrupted copy always continues where it stopped; its unfinished files lie beside their places until then",
     ),
-    (&["--inplace"], "files are written under another name, and get their own when they are complete"),
+    (
+        &["--inplace", "--temp-dir", "--delay-updates"],
+        "files are built beside the old ones, and get their names when they are complete",
+    ),
+    (&["-@"], "--modify-window allows times to differ"),
+    (
+        &["--compress-level", "--compress-choice", "--zc", "--zl"],
+        "--compress takes a level, as in --compress zstd:3",
+    ),
+    (&["--skip-compress"], "what looks random is not compressed"),
+    (&["--fuzzy"], "only a version under the same name is looked at; --delta says when"),
+    (&["--block-size"], "pieces of files end where their content says so"),
     (
         &["--delete-after", "--delete-before", "--delete-during", "--delete-delay", "--del"],
         "--delete deletes last, when all files have arrived",
