@@ -2,6 +2,7 @@
 
 use crate::args::CpArgs;
 use crate::environment;
+use crate::event_log::EventLog;
 use crate::events::Event;
 use crate::exit::ExitStatus;
 use crate::far_end;
@@ -29,6 +30,14 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
     let list = arguments.files_from.clone().map(|path| (path, arguments.from0));
     let installing = arguments.install_far_end.then_some(arguments.yes);
+    let log = arguments.log_file.as_deref().map(EventLog::open).transpose();
+    let log = match log {
+        Ok(log) => log,
+        Err(error) => {
+            report::refuse(json, &start, ErrorKind::Io, &error);
+            return ExitStatus::Io;
+        }
+    };
     let mut plan = match Plan::new(arguments) {
         Ok(plan) => plan,
         Err(error) => {
@@ -62,7 +71,7 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
         return ExitStatus::of_kind(kind);
     }
     let progress = Arc::new(Progress::default());
-    let reporter = Reporter::start(plan.reporting, target, &progress, &start);
+    let reporter = Reporter::start(plan.reporting, target, &progress, &start, log);
     let interrupts = Interrupts::listen({
         let (progress, ending, reporting) = (progress.clone(), reporter.ending(), plan.reporting);
         move |signal| {

@@ -19,6 +19,8 @@ mod documents;
 mod engine;
 mod environment;
 #[cfg(feature = "copy")]
+mod event_log;
+#[cfg(feature = "copy")]
 pub mod events;
 #[cfg(feature = "copy")]
 mod far_end;

@@ -220,6 +220,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         (has_queue(&arguments) && limits_rate(&arguments), "--limit-rate with --queue"),
         (arguments.max_delete.is_some(), "--max-delete"),
         // What one share makes is there for the next.
+        (arguments.log_file.is_some(), "--log-file"),
         (arguments.existing, "--existing"),
         (!arguments.filter_file.is_empty(), "--filter-file"),
         (arguments.gitignore, "--gitignore"),
@@ -368,7 +369,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             checksum: arguments.checksum,
             backup,
             remove_sources: arguments.remove_source_files,
-            itemise: arguments.verbose,
+            itemise: arguments.verbose || arguments.log_file.is_some(),
             bases: bases(&arguments),
             sameness: match (arguments.size_only, arguments.modify_window) {
                 (true, _) => Sameness::Nothing,

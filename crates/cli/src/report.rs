@@ -2,6 +2,7 @@
 //!
 //! Guarantees: failures are always reported, also under `--quiet`; a line that nobody reads stops no transfer.
 
+use crate::event_log::EventLog;
 use crate::events::{Agreed, Done, Event};
 use crate::exit::ExitStatus;
 use crate::itemised::itemised;
@@ -57,6 +58,7 @@ pub(crate) struct Reporter {
     ending: Arc<Ending>,
     /// The far host, if the copy uses SFTP because that host has no sealane.
     lacks_sealane: OnceLock<String>,
+    log: Option<EventLog>,
 }
 
 impl Reporter {
@@ -66,7 +68,11 @@ impl Reporter {
         target: String,
         progress: &Arc<Progress>,
         start: &Event,
+        log: Option<EventLog>,
     ) -> Self {
+        if let Some(log) = &log {
+            log.add(start);
+        }
         let watched = io::stderr().is_terminal() && !reporting.quiet && !reporting.dry_run;
         let meter = if reporting.json {
             emit(reporting, start);
@@ -76,7 +82,8 @@ impl Reporter {
         } else {
             Meter::silent()
         };
-        Self { reporting, target, watched, meter, ending: Arc::default(), lacks_sealane: OnceLock::new() }
+        let (ending, lacks_sealane) = (Arc::default(), OnceLock::new());
+        Self { reporting, target, watched, meter, ending, lacks_sealane, log }
     }
 
     /// Returns the state that decides who reports the end.
@@ -89,11 +96,21 @@ impl Reporter {
         if matches!(notice, Notice::Agreed(_)) {
             self.ending.begun.store(true, SeqCst);
         }
+        let verbose = self.reporting.verbose;
+        if let Some(log) = &self.log {
+            log.add(&Event::of(notice, self.reporting.pushes));
+            // They are told for the log alone.
+            if !verbose
+                && matches!(notice, Notice::Changed(_) | Notice::Deleted { .. })
+                && !self.reporting.dry_run
+            {
+                return;
+            }
+        }
         if self.reporting.json {
             emit(self.reporting, &Event::of(notice, self.reporting.pushes));
             return;
         }
-        let verbose = self.reporting.verbose;
         match notice {
             Notice::OverSftp { .. } if self.reporting.quiet => {}
             Notice::OverSftp { host } => {
@@ -217,6 +234,9 @@ impl Reporter {
 
     /// Reports a failure.
     pub(crate) fn failed(&self, kind: &'static str, message: &str) {
+        if let Some(log) = &self.log {
+            log.add(&Event::Error { kind, message: message.to_owned() });
+        }
         if self.reporting.json {
             emit(self.reporting, &Event::Error { kind, message: message.to_owned() });
         } else {
@@ -226,6 +246,9 @@ impl Reporter {
 
     fn done(&self, summary: &Summary) -> ExitStatus {
         let done = Done { dry_run: self.reporting.dry_run, ..Done::from(summary) };
+        if let Some(log) = &self.log {
+            log.add(&Event::Done(Done { dry_run: self.reporting.dry_run, ..Done::from(summary) }));
+        }
         if self.reporting.json {
             emit(self.reporting, &Event::Done(done));
         } else if self.reporting.dry_run {
@@ -582,7 +605,7 @@ lanes      2 by connection
         let progress = Arc::new(Progress::default());
         let start = Event::Resuming { bytes: 0 };
         let tell = |outcome, signal| {
-            Reporter::start(reporting, "there".to_owned(), &progress, &start).finish(outcome, signal)
+            Reporter::start(reporting, "there".to_owned(), &progress, &start, None).finish(outcome, signal)
         };
         assert_eq!(tell(Ok(Summary { failed: 2, ..summary() }), None), ExitStatus::Partial);
         let dropped = Dropped { set_ids: 1, ..Dropped::default() };

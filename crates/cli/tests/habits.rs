@@ -185,3 +185,34 @@ fn patterns_come_from_files_too_in_the_order_of_the_line() {
     let output = cp(folder.path(), &["-r", "--exclude-from", "nothing", "src", "x"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_log_has_every_event_whatever_is_printed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["source/small", "target/gone"] {
+        fs::create_dir(folder.path().join(name).parent().expect("a folder")).expect("a folder");
+        write(&folder.path().join(name), b"text");
+    }
+    let run = |options: &[&str]| {
+        let mut command = sealane(&["cp", "-rT", "--log-file=log"]);
+        let output = command.args(options).args(["source", "target"]).current_dir(folder.path()).output();
+        output.expect("the program starts")
+    };
+    let output = run(&["--delete"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(!text(&output.stdout).contains("small"), "{output:?}");
+    let log = fs::read_to_string(folder.path().join("log")).expect("a log");
+    for event in ["start", "changed", "deleted", "done"] {
+        assert!(log.contains(&format!("{{\"event\":\"{event}\"")), "{event}: {log}");
+    }
+    assert!(log.contains("small") && log.contains("gone"), "{log}");
+    // It is appended to, and a failure is told too.
+    let output = run(&["--exclude=[", "--quiet"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let longer = fs::read_to_string(folder.path().join("log")).expect("a log");
+    assert!(longer.starts_with(&log) && longer.contains("\"event\":\"error\""), "{longer}");
+    let mut command = sealane(&["cp", "-rT", "--log-file=no/log", "source", "other"]);
+    let output = command.current_dir(folder.path()).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(!folder.path().join("other").exists());
+}

@@ -382,6 +382,9 @@ pub struct CpArgs {
     /// Print events as JSON, one object a line, on standard output
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Append what --json -v prints to FILE as well, whatever is printed: a line of JSON for each event, every change included
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub log_file: Option<PathBuf>,
     /// Print errors only
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     pub quiet: bool,

@@ -66,7 +66,7 @@ const TIPS: &[(&[&str], &str)] = &[
     ),
     (&["-K", "--keep-dirlinks"], "links at the target are never followed"),
     (&["--usermap", "--groupmap"], "--owner keeps owners by name, --chown gives all entries one owner"),
-    (&["--log-file", "--out-format"], "-v and --json print every file; redirect the output"),
+    (&["--out-format", "--log-file-format"], "-v, --json and --log-file tell every change"),
     (&["--password-file", "--daemon"], "`sealane serve` is the daemon; it knows its peers by their keys"),
 ];
 

@@ -120,7 +120,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
         }
     };
     let progress = Arc::new(Progress::default());
-    let reporter = Reporter::start(reporting, target, &progress, &start);
+    let reporter = Reporter::start(reporting, target, &progress, &start, None);
     let interrupts = Interrupts::listen({
         let progress = progress.clone();
         move |_| progress.cancel.store(true, SeqCst)
