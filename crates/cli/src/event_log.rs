@@ -28,7 +28,7 @@ impl EventLog {
 
     pub(crate) fn add(&self, event: &Event) {
         let line = event.line();
-        // What is copied matters more.
+        // The copy matters more.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }

@@ -40,7 +40,7 @@ fn one(text: &str, umask: u32) -> Option<ModeChange> {
     }
     let at = rest.find(['+', '-', '='])?;
     let (who, what) = rest.split_at(at);
-    // Whose bits, and the set-id bits that belong to them.
+    // These are the lowest bits of those who are named, and the set-id bits that belong to them.
     let (mut shifted, mut set_ids) = (0, 0);
     for who in who.chars() {
         let (bit, set_id) = match who {

@@ -219,7 +219,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
         // Nobody knows how many workers come.
         (has_queue(&arguments) && limits_rate(&arguments), "--limit-rate with --queue"),
         (arguments.max_delete.is_some(), "--max-delete"),
-        // What one share makes is there for the next.
+        // An entry that one share makes is there for the next.
         (arguments.log_file.is_some(), "--log-file"),
         (arguments.existing, "--existing"),
         (!arguments.filter_file.is_empty(), "--filter-file"),

@@ -233,7 +233,7 @@ impl Scene {
                     .map(|path| (path, expected.get(path), found.get(path)))
                     .collect();
                 assert!(differing.is_empty(), "{:?}, {way:?}: rsync, sealane: {differing:#?}", case.ours);
-                // What is done is not done again.
+                // A second copy changes nothing.
                 let again = self.cp(&ours, way, &[case.ours, &["-v"]].concat());
                 assert_eq!(again.status.code(), Some(0), "{:?}, {way:?}: {again:?}", case.ours);
                 assert_eq!(look(&ours.join("target")), expected, "{:?}, {way:?}, again", case.ours);
@@ -600,7 +600,7 @@ fn below_rules_that_cannot_be_understood_nothing_is_copied_or_deleted() {
     let output = command.arg(&source).arg(at("link/target")).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(files(&at("link/target")), ["file"]);
-    // What the target would have to know is not sent.
+    // The target would have to know the rules, which are not sent.
     let mut command = sealane(&["cp", "-aT", "--filter-file=.rules", "--exclude=.rules", "--delete"]);
     let output = command.arg(&source).arg(at("link/target")).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(2), "{output:?}");

@@ -82,7 +82,7 @@ pub(crate) fn changes(preserve: &Preserve, numbers: &Numbers, transfer: &[u8; 16
         return Ok(Changes { modes, ..Changes::default() });
     }
     let renumbering = |told: &[Numbered], path, given: &Option<Principal>, what| {
-        // Of two equal hashes the first counts.
+        // The first of two equal hashes counts.
         let there: HashMap<_, _> = told.iter().rev().map(|numbered| (numbered.name, numbered.id)).collect();
         let number = |name: &[u8]| there.get(&hash(transfer, name)).copied();
         let all = match given {
@@ -95,7 +95,7 @@ pub(crate) fn changes(preserve: &Preserve, numbers: &Numbers, transfer: &[u8; 16
         };
         let mut others = HashMap::new();
         if all.is_none() && !preserve.numeric_ids && !there.is_empty() {
-            // Of several names of one number the first counts, which the system gives too.
+            // The first of several names of one number counts, which the system gives too.
             for (name, id) in read(path).into_iter().rev().filter(|&(_, id)| id != 0) {
                 match number(&name) {
                     Some(other) => others.insert(id, other),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn lines_without_a_name_or_number_are_passed_over() {
-        assert_eq!(parse(b"ada:x:1000:1000:Ada:/home/ada:/bin/sh"), Some((b"ada".to_vec(), 1000)));
+        assert_eq!(parse(b"ada:x:1000:1000:Ada:/:/bin/sh"), Some((b"ada".to_vec(), 1000)));
         for line in ["", "#ada:x:1:", "+::::::", "ada:x:", "ada:x:-1:", "ada:x:4294967295:", ":x:5:", "ada"] {
             assert_eq!(parse(line.as_bytes()), None, "{line}");
         }

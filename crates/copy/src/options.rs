@@ -353,7 +353,7 @@ impl Sameness {
 pub struct Existing {
     /// Nothing is made that the target lacks (`--existing`).
     pub skips_missing: bool,
-    /// What the target has stays, folders excepted (`--ignore-existing`).
+    /// Entries that the target has stay as they are, folders excepted (`--ignore-existing`).
     pub skips_present: bool,
 }
 

@@ -21,7 +21,7 @@ pub enum ModeChangeOf {
     /// Folders and files.
     #[default]
     Both,
-    /// Folders.
+    /// Only folders.
     Folders,
     /// Everything else.
     Files,

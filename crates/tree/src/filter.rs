@@ -11,7 +11,6 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::filter_files::FilterFile;
 
 /// One rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,6 +19,16 @@ pub enum Rule {
     Include(String),
     /// Matching paths are left out, whatever later rules say.
     Exclude(String),
+}
+
+/// The name of filter files, and their language.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FilterFile {
+    /// Patterns of a [`Filter`], one a line: those after `+ ` include, those after `- ` or alone exclude, and the first that
+    /// matches decides. Empty lines, and those that begin with `#` or `;`, say nothing.
+    Patterns(String),
+    /// `.gitignore`, in the language of git: the last pattern that matches decides.
+    GitIgnore,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -14,23 +14,13 @@ use rustix::io::{Errno, read};
 
 use crate::beneath::{Beneath, is_blocked};
 use crate::error::{Error, Operation, Result, failed};
-use crate::filter::{Filter, Rule};
+use crate::filter::{Filter, FilterFile, Rule};
 use crate::path::RelativePath;
 
 /// The longest filter file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// The number of folders whose rules are remembered.
 const FOLDERS_MAX: usize = 256;
-
-/// The name of filter files, and their language.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum FilterFile {
-    /// Patterns of a [`Filter`], one a line: those after `+ ` include, those after `- ` or alone exclude, and the first that
-    /// matches decides. Empty lines, and those that begin with `#` or `;`, say nothing.
-    Patterns(String),
-    /// `.gitignore`, in the language of git: the last pattern that matches decides.
-    GitIgnore,
-}
 
 impl FilterFile {
     fn name(&self) -> &str {
@@ -125,7 +115,7 @@ impl Rules {
 pub(crate) struct FolderRules {
     files: Arc<[FilterFile]>,
     folders: HashMap<Vec<u8>, Arc<Vec<Rules>>>,
-    /// What could not be read since it was last asked.
+    /// The errors of files since they were last taken.
     pub(crate) errors: Vec<Error>,
 }
 
@@ -239,7 +229,7 @@ impl crate::target::Target {
 }
 
 impl TargetRules {
-    /// Returns whether an entry is included by the filter files in the folders above it, up to the folder `top`. What
+    /// Returns whether an entry is included by the filter files in the folders above it, up to the folder `top`. A file that
     /// cannot be read excludes.
     pub fn includes(&mut self, top: &[u8], path: &RelativePath, is_directory: bool) -> bool {
         let included = self.rules.includes(&self.beneath, top, path.as_bytes(), is_directory);

@@ -423,9 +423,9 @@ pub struct Request {
 /// The numbers of a receiver's users and groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Users.
+    /// Users, each name once.
     pub users: Vec<Numbered>,
-    /// Groups.
+    /// Groups, each name once.
     pub groups: Vec<Numbered>,
 }
 

@@ -35,7 +35,6 @@ use crate::{
         removal::Sent,
         work::{Bytes, Check, Claim, Close, Content, Pack, Queue, SendFile, Work},
     },
-    session::ends::POSSESSIONS_MAX,
     summary::{Notice, Progress},
 };
 use delta::Deltas;
@@ -45,6 +44,9 @@ fn shortened(mut reason: String) -> String {
     reason.truncate(reason.floor_char_boundary(CLOSING_BYTES_MAX / 2));
     reason
 }
+
+/// The maximum number of identities that a sender keeps of the receiver's entries; the rest is sent again.
+pub(crate) const POSSESSIONS_MAX: usize = 4 << 20;
 
 /// The entries that the receiver has and that need not be sent.
 #[derive(Debug, Default)]

@@ -41,7 +41,7 @@ use crate::{
         self,
         batch::record_bytes_max,
         compress::Governor,
-        fill::{Counters, Filling, Possessions},
+        fill::{Counters, Filling, POSSESSIONS_MAX, Possessions},
         lane::{Hold, Sending},
         manifest::{Manifest, Outgoing},
         removal::Sent,
@@ -542,9 +542,6 @@ fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> 
     }
     Ok(())
 }
-
-/// The maximum number of identities that a sender keeps of the receiver's entries; the rest is sent again.
-pub(crate) const POSSESSIONS_MAX: usize = 4 << 20;
 
 /// Keeps only the entries of a journal that really exist: the user may have removed or changed some after an
 /// interruption. Files of which nothing has arrived are removed: if their sources have changed, nobody would take them up.

@@ -79,7 +79,7 @@ impl Rules {
     }
 }
 
-/// What a receiver tells of the files in folders that differ, besides that it has them.
+/// The facts that a receiver tells of the files in folders that differ, besides that it has them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Telling {
     /// Their times.

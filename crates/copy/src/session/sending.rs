@@ -23,14 +23,14 @@ use crate::{
         message::{Dated, Have, Held, Message, Piece, VersionHeld},
     },
     send::{
-        fill::Possessions,
+        fill::{POSSESSIONS_MAX, Possessions},
         removal::Removal,
         work::{Bytes, Check, Claim, Queue, SendFile},
     },
     session::{
         claims::{PIECE_BYTES, PIECES_MAX},
         control::{Control, Outcome},
-        ends::{self, POSSESSIONS_MAX, Plan},
+        ends::{self, Plan},
         folders,
         line::Lines,
         messages,

@@ -14,8 +14,7 @@ use crate::{
     options::Sameness,
     proto::entry::{attributes, content_identity, identity_by_seconds, known_identity, path_hash},
     receive::permit::Permit,
-    send::fill::Possessions,
-    session::ends::POSSESSIONS_MAX,
+    send::fill::{POSSESSIONS_MAX, Possessions},
     sftp::{
         far::Far,
         link::{Fault, Link, NAMES_MAX},

@@ -71,7 +71,7 @@ pub(crate) fn tell_names(
             starts.push(path);
             continue;
         };
-        // Of a list, the folders above are sent too.
+        // The folders above a listed path are sent too.
         for path in std::iter::successors(Some(path.clone()), RelativePath::parent) {
             if !seen.insert(path.clone()) {
                 break;
