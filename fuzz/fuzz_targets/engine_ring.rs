@@ -77,12 +77,12 @@ fn run(memory: &Memory, steps: &[u8]) {
             3 => producer.prepare(memory),
             4 => match consumer
                 .check(memory)
-                .and_then(|()| Ok((consumer.next_length(memory)?, consumer.waiting(memory)?)))
+                .and_then(|()| Ok((consumer.next(memory)?, consumer.waiting(memory)?)))
             {
-                Ok((length, waiting)) => {
+                Ok((next, waiting)) => {
                     assert!(waiting <= SLOTS);
                     if is_honest {
-                        assert_eq!(length, pushed.front().map(|(_, text)| text.len()));
+                        assert_eq!(next, pushed.front().map(|(head, text)| (head.code, text.len())));
                     }
                 }
                 Err(_) => {

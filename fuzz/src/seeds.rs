@@ -171,6 +171,9 @@ fn seeds_of_the_engine_service() {
             || decode::<Told>(bytes).is_ok()
             || str::from_utf8(bytes).is_ok_and(is_text)
     });
+    check("engine_ml_dsa_keys", &["mixed"], |bytes| {
+        sealane_asymmetric::PrivateKey::of_pkcs8(&bytes[1..]).is_ok()
+    });
     check("engine_ring", &[], |steps| {
         steps.len() % 8 == 0 && steps.iter().step_by(8).any(|action| action % 4 == 2)
     });

@@ -3,7 +3,7 @@
 //! **Guarantees:** reading any bytes returns a value or `None`, and copies nothing; what is written is DER, and reads back as
 //! the same. Lengths and integers that are longer than they need to be are read as well.
 
-use sealane_client::{Hash, KeyKind, PssLimits};
+use sealane_client::{Hash, KeyKind, MlDsaSet, PssLimits};
 use zeroize::Zeroizing;
 
 /// The tags of elements.
@@ -13,8 +13,10 @@ pub(crate) const OCTET_STRING: u8 = 0x04;
 const NULL: u8 = 0x05;
 pub(crate) const OBJECT: u8 = 0x06;
 pub(crate) const SEQUENCE: u8 = 0x30;
+/// `[0]`, primitive: the seed of ML-DSA (RFC 9881, 6).
+pub(crate) const SEED: u8 = 0x80;
 
-/// The object identifiers of keys' algorithms and curves: RFC 8017, RFC 5480 and RFC 8410.
+/// The object identifiers of keys' algorithms and curves: RFC 8017, RFC 5480, RFC 8410 and RFC 9881.
 pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 pub(crate) const RSA_PSS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a];
 const MGF1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x08];
@@ -24,6 +26,18 @@ pub(crate) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 pub(crate) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+const ML_DSA_44: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x11];
+const ML_DSA_65: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x12];
+const ML_DSA_87: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x13];
+
+/// Returns the object identifier's bytes of a parameter set of ML-DSA, which is that of its signatures as well.
+pub(crate) const fn ml_dsa_object(set: MlDsaSet) -> &'static [u8] {
+    match set {
+        MlDsaSet::MlDsa44 => ML_DSA_44,
+        MlDsaSet::MlDsa65 => ML_DSA_65,
+        MlDsaSet::MlDsa87 => ML_DSA_87,
+    }
+}
 
 /// Returns the content of the first element, which has this tag, and the bytes after it.
 pub(crate) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
@@ -102,6 +116,7 @@ pub fn algorithm_of_key(kind: KeyKind) -> Zeroizing<Vec<u8>> {
         KeyKind::P521 => algorithm(EC, &element(OBJECT, &[P521])),
         KeyKind::Ed25519 => algorithm(ED25519, &[]),
         KeyKind::X25519 => algorithm(X25519, &[]),
+        KeyKind::MlDsa(set) => algorithm(ml_dsa_object(set), &[]),
     }
 }
 
@@ -131,7 +146,7 @@ fn pss_parameters(limits: PssLimits) -> Zeroizing<Vec<u8>> {
     ])
 }
 
-/// Returns the SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) of a point or of 32 bytes.
+/// Returns the SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) of a point or of raw bytes.
 pub fn public_of(kind: KeyKind, bytes: &[u8]) -> Vec<u8> {
     sequence(&[&algorithm_of_key(kind), &element(BIT_STRING, &[&[0], bytes])]).to_vec()
 }
@@ -141,12 +156,24 @@ pub fn public_of_rsa(kind: KeyKind, n: &[u8], e: &[u8]) -> Vec<u8> {
     public_of(kind, &sequence(&[&integer(n), &integer(e)]))
 }
 
-/// Returns the content of a SubjectPublicKeyInfo: a point, 32 bytes, or an RSA key's structure.
+/// Returns the content of a SubjectPublicKeyInfo: a point, raw bytes, or an RSA key's structure.
 pub fn of_public(der: &[u8]) -> Option<&[u8]> {
     let (info, _) = expect(der, SEQUENCE)?;
     let (_, rest) = expect(info, SEQUENCE)?;
     let (bits, _) = expect(rest, BIT_STRING)?;
     bits.strip_prefix(&[0])
+}
+
+/// Returns the parameter set and the bytes of a public key of ML-DSA in a SubjectPublicKeyInfo of its length.
+pub(crate) fn of_ml_dsa_public(der: &[u8]) -> Option<(MlDsaSet, &[u8])> {
+    let (info, nothing) = expect(der, SEQUENCE)?;
+    let (algorithm, rest) = expect(info, SEQUENCE).filter(|_| nothing.is_empty())?;
+    let (object, parameters) = expect(algorithm, OBJECT)?;
+    let set = MlDsaSet::ALL.into_iter().find(|set| ml_dsa_object(*set) == object)?;
+    let (bits, nothing) = expect(rest, BIT_STRING)?;
+    let bytes = bits.strip_prefix(&[0])?;
+    let is_right = parameters.is_empty() && nothing.is_empty() && bytes.len() == set.public_bytes();
+    is_right.then_some((set, bytes))
 }
 
 /// Returns the modulus and exponent in an RSA key's SubjectPublicKeyInfo, without leading zeros.
@@ -224,6 +251,32 @@ pub fn private_of_raw(kind: KeyKind, raw: &[u8]) -> Zeroizing<Vec<u8>> {
     pkcs8(kind, &octet_string(raw))
 }
 
+/// The private half of a key of ML-DSA: a seed, an expanded key, or both.
+#[derive(Clone, Copy, Default)]
+pub struct MlDsaParts<'a> {
+    /// The 32 bytes from which the key was made.
+    pub seed: Option<&'a [u8]>,
+    /// The expanded key.
+    pub expanded: Option<&'a [u8]>,
+}
+
+/// Returns the PKCS#8 of a key of ML-DSA, as RFC 9881 has it.
+pub fn private_of_ml_dsa(set: MlDsaSet, parts: MlDsaParts<'_>) -> Zeroizing<Vec<u8>> {
+    let key = match (parts.seed, parts.expanded) {
+        (Some(seed), None) => element(SEED, &[seed]),
+        (None, expanded) => octet_string(expanded.unwrap_or_default()),
+        (Some(seed), Some(expanded)) => sequence(&[&octet_string(seed), &octet_string(expanded)]),
+    };
+    pkcs8(KeyKind::MlDsa(set), &key)
+}
+
+/// Returns the seed, or without one the expanded key, of the PKCS#8 of [`crate::PrivateKey`].
+pub fn of_ml_dsa_private(der: &[u8]) -> Option<MlDsaParts<'_>> {
+    let key = of_pkcs8(der)?;
+    let seed = expect(key, SEED).map(|(seed, _)| seed);
+    Some(MlDsaParts { seed, expanded: expect(key, OCTET_STRING).map(|(expanded, _)| expanded) })
+}
+
 /// Returns the key within a PKCS#8 structure.
 fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
     let (info, _) = expect(der, SEQUENCE)?;
@@ -287,7 +340,7 @@ mod tests {
 
     const RSA: KeyKind = KeyKind::Rsa { bits: 2048 };
 
-    const KINDS: [KeyKind; 8] = [
+    const KINDS: [KeyKind; 9] = [
         RSA,
         KeyKind::RsaPss { bits: 2048, limits: None },
         KeyKind::RsaPss { bits: 2048, limits: Some(PssLimits::DEFAULT) },
@@ -296,6 +349,7 @@ mod tests {
         KeyKind::P521,
         KeyKind::Ed25519,
         KeyKind::X25519,
+        KeyKind::MlDsa(MlDsaSet::MlDsa44),
     ];
 
     /// Reads bytes as everything; what is read must read back as the same from its own form.
@@ -393,6 +447,11 @@ mod tests {
                 KeyKind::Ed25519 | KeyKind::X25519 => {
                     let point = of_public(key.public()).unwrap();
                     (private_of_raw(kind, of_raw_private(&der).unwrap()), public_of(kind, point))
+                }
+                KeyKind::MlDsa(set) => {
+                    let parts = of_ml_dsa_private(&der).unwrap();
+                    let (_, public) = of_ml_dsa_public(key.public()).unwrap();
+                    (private_of_ml_dsa(set, parts), public_of(kind, public))
                 }
             };
             assert_eq!(public, key.public(), "{kind}");

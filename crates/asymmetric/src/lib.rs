@@ -11,12 +11,14 @@ pub mod der;
 pub mod formats;
 mod halves;
 mod library;
+mod ml_dsa;
 mod private;
 mod public;
 mod scrypt;
 mod together;
 
 pub use halves::Halves;
+pub use ml_dsa::{MlDsaFault, PREPARED_MAX};
 pub use private::{ImportError, NoKey, PrivateKey};
 pub use public::{PublicKey, Verification};
 pub use scrypt::{SCRYPT_LOG_N, Sealer, random};

@@ -7,7 +7,7 @@
 
 use crate::der;
 use aws_lc_sys as c;
-use sealane_client::{Hash, KeyKind, PssLimits};
+use sealane_client::{Hash, KeyKind, MlDsaSet, PssLimits};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
@@ -169,6 +169,7 @@ impl Pkey {
             KeyKind::P521 => (c::EVP_PKEY_EC, Some(c::NID_secp521r1)),
             KeyKind::Ed25519 => (c::EVP_PKEY_ED25519, None),
             KeyKind::X25519 => (c::EVP_PKEY_X25519, None),
+            KeyKind::MlDsa(_) => return Err(No),
         };
         let mut key = null_mut();
         // SAFETY: the context lives through the calls, and the key that is written is owned by the value returned.
@@ -248,6 +249,23 @@ impl Pkey {
         // SAFETY: the reader is over the slice, and the returned key is owned here.
         let key = unsafe { Self(some(c::EVP_parse_public_key(&mut reader))?) };
         if reader.len == 0 { Ok(key) } else { Err(No) }
+    }
+
+    /// Returns the parameter set of a key of ML-DSA.
+    pub(crate) fn ml_dsa_set(&self) -> Option<MlDsaSet> {
+        if self.id() != c::EVP_PKEY_PQDSA {
+            return None;
+        }
+        let signature_bytes = self.size();
+        MlDsaSet::ALL.into_iter().find(|set| set.signature_bytes() == signature_bytes)
+    }
+
+    /// Returns the expanded private key of ML-DSA.
+    pub(crate) fn expanded(&self) -> Result<Zeroizing<Vec<u8>>, No> {
+        // SAFETY: the key lives, and `filled` provides memory of the stated length.
+        filled(EXPANDED_BYTES_MAX, |out, length| unsafe {
+            c::EVP_PKEY_get_raw_private_key(self.0.as_ptr(), out, length)
+        })
     }
 
     /// Returns a public key of a peer for ECDH with this key.
@@ -533,6 +551,9 @@ pub(crate) fn random(bytes: &mut [u8]) {
     // SAFETY: the slice has its length. The function never fails: without entropy the library ends the process.
     unsafe { c::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) };
 }
+
+/// The length of the longest expanded private key of ML-DSA in bytes (FIPS 204, table 2).
+const EXPANDED_BYTES_MAX: usize = 4896;
 
 /// Derives a key by scrypt (RFC 7914) with r = 8 and p = 1.
 pub(crate) fn scrypt(passphrase: &[u8], salt: &[u8], log_n: u8, key: &mut [u8]) -> Result<(), No> {

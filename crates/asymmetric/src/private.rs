@@ -3,7 +3,10 @@
 use crate::der::private_for_pss;
 use crate::formats::{Found, look};
 use crate::library::{Padding, Pkey};
-use sealane_client::{Answer, KeyKind, Operation, Status};
+use crate::ml_dsa::{Made, MlDsaFault, MlDsaKey};
+use sealane_client::key::of_pem;
+use sealane_client::{Answer, KeyKind, MlDsaSet, Operation, Status};
+use sealane_transform::AsymmetricOperation;
 use sealane_transform::ed25519::Ed25519Key;
 use sealane_transform::p256::P256PrivateKey;
 use sealane_transform::rsa::RsaPrivateKey;
@@ -15,11 +18,17 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 /// A private key with its public half; `Debug` prints only its kind.
 pub struct PrivateKey {
-    key: Pkey,
+    key: Half,
     kind: KeyKind,
     public: Vec<u8>,
     /// Its form for the kernels' lanes, made when it is first needed; `None` if they have no such keys.
     for_lanes: OnceLock<Option<LaneKey>>,
+}
+
+/// The private half.
+enum Half {
+    Library(Pkey),
+    MlDsa(MlDsaKey),
 }
 
 /// A private key in the form of the kernels that run several operations side by side.
@@ -47,6 +56,9 @@ pub enum ImportError {
         /// The name of what was found.
         found: String,
     },
+    /// There is one of ML-DSA whose parts do not fit together.
+    #[error(transparent)]
+    MlDsa(#[from] MlDsaFault),
 }
 
 impl fmt::Debug for PrivateKey {
@@ -57,13 +69,37 @@ impl fmt::Debug for PrivateKey {
 
 impl PrivateKey {
     fn of(key: Pkey) -> Result<Self, NoKey> {
+        if let Some(set) = key.ml_dsa_set() {
+            let expanded = key.expanded().map_err(|_| NoKey)?;
+            let seed = key.to_pkcs8().ok().and_then(|pkcs8| Self::of_ml_dsa(&pkcs8)?.ok());
+            let of_expanded = || MlDsaKey::of_expanded(set, &expanded).map_err(|_| NoKey);
+            return seed.map_or_else(|| of_expanded().map(|made| Self::made(set, made)), Ok);
+        }
         let (key, kind) = key.unbound().ok_or(NoKey)?;
         Self::of_unbound(key, kind)
     }
 
     fn of_unbound(key: Pkey, kind: KeyKind) -> Result<Self, NoKey> {
         let public = key.to_public_of(kind).ok_or(NoKey)?;
-        Ok(Self { key, kind, public, for_lanes: OnceLock::new() })
+        Ok(Self { key: Half::Library(key), kind, public, for_lanes: OnceLock::new() })
+    }
+
+    fn made(set: MlDsaSet, (key, public): Made) -> Self {
+        Self { key: Half::MlDsa(key), kind: KeyKind::MlDsa(set), public, for_lanes: OnceLock::new() }
+    }
+
+    /// Reads a key of ML-DSA from PKCS#8; returns `None` if it is of another algorithm.
+    fn of_ml_dsa(pkcs8: &[u8]) -> Option<Result<Self, MlDsaFault>> {
+        let (set, found) = MlDsaKey::of_pkcs8(pkcs8)?;
+        Some(found.map(|found| Self::made(set, found)))
+    }
+
+    /// Reads a key of ML-DSA from PKCS#8 as DER or PEM, not encrypted: of encrypted ones the library says less.
+    fn import_ml_dsa(bytes: &[u8]) -> Option<Result<Self, MlDsaFault>> {
+        match std::str::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN ")) {
+            Some(text) => Self::of_ml_dsa(&of_pem("PRIVATE KEY", text)?),
+            None => Self::of_ml_dsa(bytes),
+        }
     }
 
     /// Makes a new key.
@@ -71,6 +107,9 @@ impl PrivateKey {
     /// # Errors
     /// Fails if the library cannot make one of this kind.
     pub fn generate(kind: KeyKind) -> Result<Self, NoKey> {
+        if let KeyKind::MlDsa(set) = kind {
+            return Ok(Self::made(set, MlDsaKey::generate(set)));
+        }
         Self::of_unbound(Pkey::generate(kind).map_err(|_| NoKey)?, kind)
     }
 
@@ -79,6 +118,9 @@ impl PrivateKey {
     /// # Errors
     /// Fails if the bytes are not such a key.
     pub fn of_pkcs8(der: &[u8]) -> Result<Self, NoKey> {
+        if let Some(found) = Self::of_ml_dsa(der) {
+            return found.map_err(|_| NoKey);
+        }
         Self::of(Pkey::of_pkcs8(der).map_err(|_| NoKey)?)
     }
 
@@ -88,6 +130,9 @@ impl PrivateKey {
     /// # Errors
     /// Fails if the bytes have none of these formats, if the passphrase is wrong, or with the name of a key that is not supported.
     pub fn import(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, ImportError> {
+        if let Some(found) = Self::import_ml_dsa(bytes) {
+            return Ok(found?);
+        }
         match (Self::import_by_library(bytes, passphrase), look(bytes)) {
             (Ok(key), _) => Ok(key),
             (Err(_), Some(Found::Pkcs8(pkcs8))) => Ok(Self::of_pkcs8(&pkcs8)?),
@@ -100,7 +145,14 @@ impl PrivateKey {
     fn import_by_library(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, NoKey> {
         let secret = passphrase.unwrap_or_default();
         if bytes.windows(11).any(|window| window == b"-----BEGIN ") {
-            return Self::of(Pkey::of_pem(bytes, secret).map_err(|_| NoKey)?);
+            // The library writes decrypted PEM and reads it again, which an expanded key of ML-DSA does not survive.
+            let sealed =
+                std::str::from_utf8(bytes).ok().and_then(|text| of_pem("ENCRYPTED PRIVATE KEY", text));
+            let found = match sealed {
+                Some(sealed) => Pkey::of_encrypted_pkcs8(&sealed, secret),
+                None => Pkey::of_pem(bytes, secret),
+            };
+            return Self::of(found.map_err(|_| NoKey)?);
         }
         let plain = Pkey::of_pkcs8(bytes);
         let found = plain
@@ -122,7 +174,10 @@ impl PrivateKey {
     /// # Errors
     /// Fails if the library cannot write it.
     pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, NoKey> {
-        let pkcs8 = self.key.to_pkcs8().map_err(|_| NoKey)?;
+        let pkcs8 = match &self.key {
+            Half::Library(key) => key.to_pkcs8().map_err(|_| NoKey)?,
+            Half::MlDsa(key) => return Ok(key.to_pkcs8()),
+        };
         match self.kind {
             KeyKind::RsaPss { .. } => private_for_pss(self.kind, &pkcs8).ok_or(NoKey),
             _ => Ok(pkcs8),
@@ -134,18 +189,29 @@ impl PrivateKey {
         self.for_lanes.get_or_init(|| self.to_lanes()).as_ref()
     }
 
+    /// Returns the signing of a representative by ML-DSA in their form, if the key and the content are for it.
+    pub(crate) fn ml_dsa_signing(&self, mu: &[u8], is_deterministic: bool) -> Option<AsymmetricOperation> {
+        let Half::MlDsa(key) = &self.key else { return None };
+        key.signing(mu.try_into().ok()?, is_deterministic)
+    }
+
     fn to_lanes(&self) -> Option<LaneKey> {
+        let Half::Library(key) = &self.key else { return None };
         if self.kind.modulus_bits().is_some() {
-            let der = self.key.to_pkcs8().ok()?;
+            let der = key.to_pkcs8().ok()?;
             return Some(LaneKey::Rsa(Arc::new(RsaPrivateKey::from_der(&der).ok()?)));
         }
-        let raw = self.key.raw_private().ok()?;
+        let raw = key.raw_private().ok()?;
         let raw: &[u8; 32] = raw.as_slice().try_into().ok()?;
         match self.kind {
             KeyKind::P256 => Some(LaneKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
             KeyKind::Ed25519 => Some(LaneKey::Ed25519(Arc::new(Ed25519Key::from_seed(raw)))),
             KeyKind::X25519 => Some(LaneKey::X25519(Arc::new(X25519Key::new(raw)))),
-            KeyKind::P384 | KeyKind::P521 | KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => None,
+            KeyKind::P384
+            | KeyKind::P521
+            | KeyKind::Rsa { .. }
+            | KeyKind::RsaPss { .. }
+            | KeyKind::MlDsa(_) => None,
         }
     }
 
@@ -165,10 +231,10 @@ impl PrivateKey {
     /// # Errors
     /// Fails with [`Status::WrongKind`] or [`Status::BadContent`].
     pub fn run_bare(&self, block: &[u8]) -> Answer {
-        if !matches!(self.kind, KeyKind::Rsa { .. }) {
+        let (Half::Library(key), KeyKind::Rsa { .. }) = (&self.key, self.kind) else {
             return Err(Status::WrongKind);
-        }
-        self.key.sign(Some(Padding::None), block).map_err(|_| Status::BadContent)
+        };
+        key.sign(Some(Padding::None), block).map_err(|_| Status::BadContent)
     }
 
     /// Returns the result of `operation` on `content`. [`Operation::Null`] returns the content.
@@ -190,25 +256,33 @@ impl PrivateKey {
             return Err(Status::BadContent);
         }
         let bad_content = |_| Status::BadContent;
+        let own = match (&self.key, operation) {
+            (Half::MlDsa(key), Operation::SignMlDsa { is_deterministic }) => {
+                return key.sign(content, is_deterministic);
+            }
+            (Half::MlDsa(_), Operation::Null) => return Ok(Zeroizing::new(content.to_vec())),
+            (Half::MlDsa(_), _) => return Err(Status::WrongKind),
+            (Half::Library(key), _) => key,
+        };
         match operation {
             Operation::Null => Ok(Zeroizing::new(content.to_vec())),
-            Operation::SignPkcs1(hash) => {
-                self.key.sign(Some(Padding::Pkcs1(hash)), content).map_err(bad_content)
-            }
+            Operation::SignPkcs1(hash) => own.sign(Some(Padding::Pkcs1(hash)), content).map_err(bad_content),
             Operation::SignPss { hash, mask, salt_bytes } => {
                 let padding = Padding::Pss { hash, mask, salt_bytes: Some(salt_bytes) };
-                self.key.sign(Some(padding), content).map_err(bad_content)
+                own.sign(Some(padding), content).map_err(bad_content)
             }
-            Operation::SignEcdsa => self.key.sign(None, content).map_err(|_| Status::Failed),
-            Operation::SignEd25519 => self.key.sign_message(content).map_err(|_| Status::Failed),
+            Operation::SignEcdsa => own.sign(None, content).map_err(|_| Status::Failed),
+            Operation::SignEd25519 => own.sign_message(content).map_err(|_| Status::Failed),
             Operation::DecryptPkcs1 => {
-                self.key.decrypt(Padding::Pkcs1(None), content).map_err(|_| Status::NotDecrypted)
+                own.decrypt(Padding::Pkcs1(None), content).map_err(|_| Status::NotDecrypted)
             }
             Operation::DecryptOaep { hash, mask } => {
-                self.key.decrypt(Padding::Oaep { hash, mask }, content).map_err(|_| Status::NotDecrypted)
+                own.decrypt(Padding::Oaep { hash, mask }, content).map_err(|_| Status::NotDecrypted)
             }
-            Operation::Derive => self.key.derive(content).map_err(bad_content),
-            Operation::Seal { .. } | Operation::Open { .. } => Err(Status::WrongKind),
+            Operation::Derive => own.derive(content).map_err(bad_content),
+            Operation::Seal { .. } | Operation::Open { .. } | Operation::SignMlDsa { .. } => {
+                Err(Status::WrongKind)
+            }
         }
     }
 }

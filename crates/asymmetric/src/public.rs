@@ -1,15 +1,27 @@
 //! Public keys: verification and encryption.
 
+use crate::der;
 use crate::library::{Padding, Pkey};
+use crate::ml_dsa::set_of;
 use crate::private::NoKey;
+use sealane_client::key::MU_BYTES;
 use sealane_client::{Hash, KeyKind, Operation};
+use sealane_transform::ml_dsa::{self, MlDsaMessage, MlDsaPublicKey};
+use sealane_transform::{AsymmetricJob, Kernels};
+use std::sync::Arc;
 
 /// A key that verifies signatures or encrypts. The limits of a key for RSASSA-PSS are in its [`KeyKind`].
 #[derive(Debug)]
 pub struct PublicKey {
-    key: Pkey,
+    key: Half,
     kind: KeyKind,
     der: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Half {
+    Library(Pkey),
+    MlDsa(Arc<MlDsaPublicKey>),
 }
 
 /// The method by which a signature was made.
@@ -30,6 +42,8 @@ pub enum Verification {
     Ecdsa,
     /// Ed25519 of a message.
     Ed25519,
+    /// ML-DSA of a message's representative.
+    MlDsa,
 }
 
 impl PublicKey {
@@ -38,10 +52,15 @@ impl PublicKey {
     /// # Errors
     /// Fails if the bytes are not a key of a supported kind.
     pub fn of_der(der: &[u8]) -> Result<Self, NoKey> {
+        if let Some((set, bytes)) = der::of_ml_dsa_public(der) {
+            let key = MlDsaPublicKey::new(set_of(set), bytes).map_err(|_| NoKey)?;
+            let kind = KeyKind::MlDsa(set);
+            return Ok(Self { key: Half::MlDsa(Arc::new(key)), kind, der: der::public_of(kind, bytes) });
+        }
         let key = Pkey::of_public(der).map_err(|_| NoKey)?;
         let (key, kind) = key.unbound().ok_or(NoKey)?;
         let der = key.to_public_of(kind).ok_or(NoKey)?;
-        Ok(Self { key, kind, der })
+        Ok(Self { key: Half::Library(key), kind, der })
     }
 
     /// Returns a SubjectPublicKeyInfo in DER, with a curve's point uncompressed.
@@ -64,9 +83,20 @@ impl PublicKey {
         }
     }
 
-    /// Returns whether `signature` of `content`, a digest or a message, was made with the private half.
+    /// Returns the representative mu of a message in a context, which ML-DSA signs (FIPS 204, algorithms 2 and 7); `None` for a key of
+    /// another kind, or if the context has more than 255 bytes.
+    pub fn representative(&self, context: &[u8], message: &[u8]) -> Option<[u8; MU_BYTES]> {
+        let Half::MlDsa(key) = &self.key else { return None };
+        MlDsaMessage::with_context(context, message).ok().map(|message| key.representative(&message))
+    }
+
+    /// Returns whether `signature` of `content`, a digest, a message or its representative, was made with the private half.
     pub fn verifies(&self, how: Verification, content: &[u8], signature: &[u8]) -> bool {
-        let padded = |padding| self.key.verify(padding, content, signature);
+        let own = match &self.key {
+            Half::Library(key) => key,
+            Half::MlDsa(key) => return how == Verification::MlDsa && verifies(key, content, signature),
+        };
+        let padded = |padding| own.verify(padding, content, signature);
         let is_rsa = matches!(self.kind, KeyKind::Rsa { .. });
         match how {
             Verification::Pkcs1(hash) => is_rsa && padded(Some(Padding::Pkcs1(hash))).is_ok(),
@@ -76,8 +106,17 @@ impl PublicKey {
             }
             Verification::Ecdsa => self.kind.coordinate_bytes().is_some() && padded(None).is_ok(),
             Verification::Ed25519 => {
-                self.kind == KeyKind::Ed25519 && self.key.verify_message(content, signature).is_ok()
+                self.kind == KeyKind::Ed25519 && own.verify_message(content, signature).is_ok()
             }
+            Verification::MlDsa => false,
+        }
+    }
+
+    /// Returns a key of RSA for all paddings.
+    fn rsa(&self) -> Result<&Pkey, NoKey> {
+        match (&self.key, self.kind) {
+            (Half::Library(key), KeyKind::Rsa { .. }) => Ok(key),
+            _ => Err(NoKey),
         }
     }
 
@@ -87,11 +126,9 @@ impl PublicKey {
     /// # Errors
     /// Fails if the padding is wrong, or the key is not an RSA key.
     pub fn recover(&self, is_padded: bool, signature: &[u8]) -> Result<Vec<u8>, NoKey> {
-        if !matches!(self.kind, KeyKind::Rsa { .. }) {
-            return Err(NoKey);
-        }
+        let key = self.rsa()?;
         let padding = if is_padded { Padding::Pkcs1(None) } else { Padding::None };
-        self.key.recover(padding, signature).map(|bytes| bytes.to_vec()).map_err(|_| NoKey)
+        key.recover(padding, signature).map(|bytes| bytes.to_vec()).map_err(|_| NoKey)
     }
 
     /// Encrypts for the private half: RSAES-PKCS1-v1_5, or RSAES-OAEP with the hashes of label and mask.
@@ -99,12 +136,20 @@ impl PublicKey {
     /// # Errors
     /// Fails if the plaintext is too long, or the key is not an RSA key.
     pub fn encrypt(&self, oaep: Option<(Hash, Hash)>, plaintext: &[u8]) -> Result<Vec<u8>, NoKey> {
-        if !matches!(self.kind, KeyKind::Rsa { .. }) {
-            return Err(NoKey);
-        }
+        let key = self.rsa()?;
         let padding = oaep.map_or(Padding::Pkcs1(None), |(hash, mask)| Padding::Oaep { hash, mask });
-        self.key.encrypt(padding, plaintext).map_err(|_| NoKey)
+        key.encrypt(padding, plaintext).map_err(|_| NoKey)
     }
+}
+
+/// Returns whether a signature of a representative by ML-DSA is valid.
+fn verifies(key: &Arc<MlDsaPublicKey>, content: &[u8], signature: &[u8]) -> bool {
+    let Ok(mu) = content.try_into() else { return false };
+    let message = MlDsaMessage::of_representative(mu);
+    let (key, signature) = (Arc::clone(key), signature.to_vec());
+    let mut job = AsymmetricJob::new(ml_dsa::Operation::Verify { key, message, signature });
+    Kernels::best().asymmetric([&mut job]);
+    job.into_answer().is_ok()
 }
 
 #[cfg(test)]

@@ -35,9 +35,12 @@ pub const WORTHWHILE: usize = 3;
 pub fn pass(kind: KeyKind) -> usize {
     match kind {
         KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => ASYMMETRIC_LANES / 2,
-        KeyKind::P256 | KeyKind::P384 | KeyKind::P521 | KeyKind::Ed25519 | KeyKind::X25519 => {
-            ASYMMETRIC_LANES
-        }
+        KeyKind::P256
+        | KeyKind::P384
+        | KeyKind::P521
+        | KeyKind::Ed25519
+        | KeyKind::X25519
+        | KeyKind::MlDsa(_) => ASYMMETRIC_LANES,
     }
 }
 
@@ -62,6 +65,9 @@ impl Request<'_> {
     pub(crate) fn operation(&self) -> Option<AsymmetricOperation> {
         if !self.operation.suits(self.key.kind()) {
             return None;
+        }
+        if let Operation::SignMlDsa { is_deterministic } = self.operation {
+            return self.key.ml_dsa_signing(self.content, is_deterministic);
         }
         let operation = match (self.operation, self.key.for_lanes()?) {
             (Operation::SignPkcs1(Some(hash)), LaneKey::Rsa(key)) => {
@@ -135,7 +141,7 @@ fn rsa_hash(hash: Hash) -> Option<RsaHash> {
 mod tests {
     use super::*;
     use crate::{PublicKey, Verification};
-    use sealane_client::KeyKind;
+    use sealane_client::{KeyKind, MlDsaSet};
 
     /// Returns every operation that signs or agrees, with a kind of key and a content, and how it is verified.
     fn cases() -> Vec<(KeyKind, Operation, Vec<u8>, Option<Verification>)> {
@@ -148,6 +154,7 @@ mod tests {
         };
         let pss = Verification::Pss { hash, mask, salt_bytes: Some(32) };
         let pkcs1 = |hash| Verification::Pkcs1(Some(hash));
+        let sign_ml_dsa = Operation::SignMlDsa { is_deterministic: false };
         vec![
             (rsa, Operation::SignPkcs1(Some(hash)), vec![7; 32], Some(pkcs1(hash))),
             (rsa, Operation::SignPkcs1(Some(Hash::Sha224)), vec![7; 28], Some(pkcs1(Hash::Sha224))),
@@ -162,6 +169,9 @@ mod tests {
             (KeyKind::P384, Operation::SignEcdsa, vec![9; 48], Some(Verification::Ecdsa)),
             (KeyKind::P521, Operation::SignEcdsa, vec![9; 64], Some(Verification::Ecdsa)),
             (KeyKind::Ed25519, Operation::SignEd25519, b"a message".to_vec(), Some(Verification::Ed25519)),
+            (KeyKind::MlDsa(MlDsaSet::MlDsa44), sign_ml_dsa, vec![7; 64], Some(Verification::MlDsa)),
+            (KeyKind::MlDsa(MlDsaSet::MlDsa65), sign_ml_dsa, vec![8; 64], Some(Verification::MlDsa)),
+            (KeyKind::MlDsa(MlDsaSet::MlDsa87), sign_ml_dsa, vec![9; 64], Some(Verification::MlDsa)),
             (KeyKind::P256, Operation::Derive, peer(KeyKind::P256), None),
             (KeyKind::X25519, Operation::Derive, peer(KeyKind::X25519), None),
         ]

@@ -9,7 +9,7 @@ use crate::failure::{self, Failure};
 use crate::signals::Interrupts;
 use crate::{systemd, text};
 use anyhow::{Context as _, anyhow};
-use sealane_client::key::is_name;
+use sealane_client::key::{MU_BYTES, is_name};
 use sealane_client::setup::{CHAIN_MAX, ServiceStatus};
 use sealane_client::{
     Client, ClientError, Hash, Key, KeyInfo, KeyKind, Operation, Refusal, SOCKET, Status, Uri,
@@ -70,6 +70,7 @@ fn failed(error: ClientError) -> Failure {
             Refusal::BadName
             | Refusal::BadKey
             | Refusal::Unsupported { .. }
+            | Refusal::Damaged { .. }
             | Refusal::Exists
             | Refusal::OtherCertificate
             | Refusal::NoSuchKey,
@@ -469,6 +470,7 @@ fn attempt(client: &mut Client, key: &Key) -> Result<(), ClientError> {
         }
         KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => (Operation::SignEcdsa, vec![0; 32]),
         KeyKind::Ed25519 => (Operation::SignEd25519, b"sealane engine check".to_vec()),
+        KeyKind::MlDsa(_) => (Operation::SignMlDsa { is_deterministic: false }, vec![0; MU_BYTES]),
         // The base point.
         KeyKind::X25519 => (Operation::Derive, [&[9][..], &[0; 31]].concat()),
     };

@@ -82,10 +82,15 @@ const KEYS: [&str; 2] = ["--keys", "keys"];
 #[test]
 fn an_engine_keeps_keys_and_says_what_it_does() {
     let engine = Engine::start(tempfile::tempdir().expect("a folder"), &["--workers", "2"]);
-    for (name, kind) in [("web", "rsa-2048"), ("mail", "p256"), ("ed", "ed25519"), ("x", "x25519")] {
+    let kinds =
+        [("web", "rsa-2048"), ("mail", "p256"), ("ed", "ed25519"), ("x", "x25519"), ("pq", "ml-dsa-65")];
+    for (name, kind) in kinds {
         assert!(engine.good(&["keys", "generate", name, kind]).starts_with("-----BEGIN PUBLIC KEY-----\n"));
     }
-    assert_eq!(engine.good(&["keys", "list"]), "ed ed25519\nmail p256\nweb rsa-2048\nx x25519\n");
+    assert_eq!(
+        engine.good(&["keys", "list"]),
+        "ed ed25519\nmail p256\npq ml-dsa-65\nweb rsa-2048\nx x25519\n"
+    );
     assert!(engine.good(&["check"]).lines().all(|line| line.ends_with(" works")));
     let reference = engine.good(&["keys", "reference", "web"]);
     assert!(reference.starts_with("-----BEGIN SEALANE ENGINE KEY-----\n"), "{reference}");
@@ -96,7 +101,7 @@ fn an_engine_keeps_keys_and_says_what_it_does() {
     assert_eq!(engine.good(&["keys", "public", "web"]), public);
     assert!(engine.good(&["check", "--json"]).lines().all(|line| line.contains("\"works\":true")));
     let status: serde_json::Value = serde_json::from_str(&engine.good(&["status", "--json"])).expect("JSON");
-    assert_eq!((&status["keys"], &status["done"]["sign-pkcs1"]), (&4.into(), &1.into()));
+    assert_eq!((&status["keys"], &status["done"]["sign-pkcs1"]), (&5.into(), &1.into()));
     assert!(engine.good(&["stats"]).contains("sealane_engine_done_total{operation=\"sign-pkcs1\"} 1\n"));
     engine.good(&["keys", "remove", "mail"]);
     let folder = engine.end();
@@ -105,7 +110,7 @@ fn an_engine_keeps_keys_and_says_what_it_does() {
     let events: Vec<serde_json::Value> =
         audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let count = |name: &str| events.iter().filter(|event| event["event"] == name).count();
-    assert_eq!((count("started"), count("generated"), count("removed"), count("ended")), (2, 4, 1, 2));
+    assert_eq!((count("started"), count("generated"), count("removed"), count("ended")), (2, 5, 1, 2));
     assert!(!audit.contains("a passphrase"));
 }
 

@@ -42,7 +42,8 @@ enum {
     SEALANE_SIGN_ED25519 = 4, /* Ed25519 of a message; 0 */
     SEALANE_DECRYPT_PKCS1 = 5, /* RSAES-PKCS1-v1_5; 0 */
     SEALANE_DECRYPT_OAEP = 6, /* RSAES-OAEP; hash | mask's hash << 8 */
-    SEALANE_DERIVE = 7        /* ECDH or X25519 with the peer's point or 32 bytes; 0 */
+    SEALANE_DERIVE = 7,       /* ECDH or X25519 with the peer's point or 32 bytes; 0 */
+    SEALANE_SIGN_ML_DSA = 10  /* ML-DSA of a representative of 64 bytes; 1 for a deterministic signature */
 };
 
 /* Hashes. */

@@ -94,7 +94,8 @@ impl Sender {
         operation: Operation,
         content: &[u8],
     ) -> Result<Ticket, ClientError> {
-        let answer_bytes = answer_bytes_max(content.len());
+        let (code, parameters) = operation.to_numbers();
+        let answer_bytes = answer_bytes_max(code, content.len());
         if answer_bytes > MESSAGE_BYTES_MAX {
             return Err(ClientError::TooLong);
         }
@@ -105,7 +106,6 @@ impl Sender {
         if in_flight >= IN_FLIGHT_MAX as u64 || held.saturating_add(needed) > SLOTS as u64 {
             return Err(ClientError::Full);
         }
-        let (code, parameters) = operation.to_numbers();
         let number = self.submitted & ((1 << RESERVED_SHIFT) - 1);
         let head = Head { tag: number | needed << RESERVED_SHIFT, code, key: handle, parameters };
         self.requests.push(&self.shared.memory, head, content).map_err(|error| match error {

@@ -53,7 +53,7 @@ pub enum Refusal {
     },
     /// The bytes contain a private key of a kind that is not supported. Version 1 has [`Refusal::BadKey`] instead.
     #[error(
-        "the engine does not keep {found}: it keeps RSA of 2048 to 8192 bits, P-256, P-384, P-521, Ed25519 and X25519"
+        "the engine does not keep {found}: it keeps RSA of 2048 to 8192 bits, P-256, P-384, P-521, Ed25519, X25519 and ML-DSA"
     )]
     Unsupported {
         /// The kind that the bytes contain.
@@ -62,13 +62,19 @@ pub enum Refusal {
     /// The certificates are none, too many, or the first one is for another key.
     #[error("these are not 1 to 8 certificates of 24,000 bytes together of which the first is for that key")]
     OtherCertificate,
+    /// The bytes contain a private key whose parts do not fit together. Version 1 has [`Refusal::BadKey`] instead.
+    #[error("the engine does not take this key: {why}")]
+    Damaged {
+        /// The fault of the bytes.
+        why: String,
+    },
 }
 
 impl Refusal {
     /// Returns what a client of an older version understands.
     pub fn of_version(self, version: u16) -> Self {
         match self {
-            Self::Unsupported { .. } if version < 2 => Self::BadKey,
+            Self::Unsupported { .. } | Self::Damaged { .. } if version < 2 => Self::BadKey,
             other => other,
         }
     }

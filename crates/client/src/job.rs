@@ -4,7 +4,7 @@
 //! [`Operation::of_numbers`] are each other's inverse.
 
 use crate::hash::Hash;
-use crate::key::{KeyKind, PssLimits};
+use crate::key::{KeyKind, MlDsaSet, PssLimits};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -52,6 +52,12 @@ pub enum Operation {
         /// The number of bytes that are only authenticated.
         clear_bytes: u32,
     },
+    /// ML-DSA (FIPS 204). The content is the message's representative mu, which whoever has the public key can compute
+    /// (algorithm 7, line 6).
+    SignMlDsa {
+        /// Whether the same mu has one signature only. Random bytes hedge it otherwise, which is the standard's default.
+        is_deterministic: bool,
+    },
 }
 
 /// The ciphers of records.
@@ -71,15 +77,20 @@ pub const NONCE_BYTES: usize = 12;
 /// The length of a record's tag in bytes.
 pub const TAG_BYTES: usize = 16;
 
-/// The length of the longest answer to a private key's operation in bytes: a signature of an RSA key of 8,192 bits.
+/// The length of the longest answer to a private key's operation other than ML-DSA's in bytes: a signature of an RSA key
+/// of 8,192 bits.
 const RESULT_BYTES_MAX: usize = 1024;
 
-/// Returns the length that no answer to a job exceeds whose content has this length. Both ends reserve room for that
-/// much.
+/// The code of [`Operation::SignMlDsa`].
+const SIGN_ML_DSA: u32 = 10;
+
+/// Returns the length that no answer to a job exceeds whose operation has this code and whose content has this length.
+/// Both ends reserve room for that much.
 #[inline]
-pub const fn answer_bytes_max(content_bytes: usize) -> usize {
+pub const fn answer_bytes_max(code: u32, content_bytes: usize) -> usize {
+    let least = if code == SIGN_ML_DSA { MlDsaSet::MlDsa87.signature_bytes() } else { RESULT_BYTES_MAX };
     let bytes = content_bytes.saturating_add(TAG_BYTES);
-    if bytes < RESULT_BYTES_MAX { RESULT_BYTES_MAX } else { bytes }
+    if bytes < least { least } else { bytes }
 }
 
 /// The uses of a key that a policy allows or forbids.
@@ -120,6 +131,7 @@ impl Operation {
             Self::Derive => (7, 0),
             Self::Seal { clear_bytes } => (8, clear_bytes),
             Self::Open { clear_bytes } => (9, clear_bytes),
+            Self::SignMlDsa { is_deterministic } => (SIGN_ML_DSA, is_deterministic.into()),
         }
     }
 
@@ -145,6 +157,7 @@ impl Operation {
             7 => Self::Derive,
             8 => Self::Seal { clear_bytes: parameters },
             9 => Self::Open { clear_bytes: parameters },
+            SIGN_ML_DSA => Self::SignMlDsa { is_deterministic: parameters == 1 },
             _ => return None,
         };
         (operation.to_numbers() == (code, parameters)).then_some(operation)
@@ -160,9 +173,11 @@ impl Operation {
     pub fn of_use(self) -> Option<Use> {
         match self {
             Self::Null | Self::Seal { .. } | Self::Open { .. } => None,
-            Self::SignPkcs1(_) | Self::SignPss { .. } | Self::SignEcdsa | Self::SignEd25519 => {
-                Some(Use::Sign)
-            }
+            Self::SignPkcs1(_)
+            | Self::SignPss { .. }
+            | Self::SignEcdsa
+            | Self::SignEd25519
+            | Self::SignMlDsa { .. } => Some(Use::Sign),
             Self::DecryptPkcs1 | Self::DecryptOaep { .. } => Some(Use::Decrypt),
             Self::Derive => Some(Use::Derive),
         }
@@ -183,6 +198,7 @@ impl Operation {
             },
             Self::SignEcdsa => kind.coordinate_bytes().is_some(),
             Self::SignEd25519 => kind == KeyKind::Ed25519,
+            Self::SignMlDsa { .. } => matches!(kind, KeyKind::MlDsa(_)),
             Self::Derive => kind.coordinate_bytes().is_some() || kind == KeyKind::X25519,
         }
     }
@@ -301,6 +317,8 @@ mod tests {
             Operation::Derive,
             Operation::Seal { clear_bytes: 8 },
             Operation::Open { clear_bytes: u32::MAX },
+            Operation::SignMlDsa { is_deterministic: false },
+            Operation::SignMlDsa { is_deterministic: true },
         ];
         for hash in Hash::ALL {
             all.push(Operation::SignPkcs1(Some(hash)));

@@ -32,6 +32,57 @@ pub enum KeyKind {
         /// The parameters that its signatures must have, if the key names some.
         limits: Option<PssLimits>,
     },
+    /// ML-DSA for signatures (FIPS 204).
+    MlDsa(MlDsaSet),
+}
+
+/// The parameter sets of ML-DSA (FIPS 204, table 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MlDsaSet {
+    /// Security category 2.
+    MlDsa44,
+    /// Security category 3.
+    MlDsa65,
+    /// Security category 5.
+    MlDsa87,
+}
+
+/// The length of a message's representative mu in bytes (FIPS 204, algorithm 7, line 6), which ML-DSA signs.
+pub const MU_BYTES: usize = 64;
+
+/// The length of the longest context of a message in bytes (FIPS 204, algorithm 2).
+pub const CONTEXT_BYTES_MAX: usize = 255;
+
+impl MlDsaSet {
+    /// All sets, the smallest first.
+    pub const ALL: [Self; 3] = [Self::MlDsa44, Self::MlDsa65, Self::MlDsa87];
+
+    /// Returns the length of a public key in bytes (FIPS 204, table 2).
+    pub const fn public_bytes(self) -> usize {
+        match self {
+            Self::MlDsa44 => 1312,
+            Self::MlDsa65 => 1952,
+            Self::MlDsa87 => 2592,
+        }
+    }
+
+    /// Returns the length of a signature in bytes.
+    pub const fn signature_bytes(self) -> usize {
+        match self {
+            Self::MlDsa44 => 2420,
+            Self::MlDsa65 => 3309,
+            Self::MlDsa87 => 4627,
+        }
+    }
+
+    /// Returns the name in the standard.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MlDsa44 => "ML-DSA-44",
+            Self::MlDsa65 => "ML-DSA-65",
+            Self::MlDsa87 => "ML-DSA-87",
+        }
+    }
 }
 
 /// The parameters in a key for RSASSA-PSS alone (RFC 4055, 3.3), by which its signatures are bound.
@@ -67,7 +118,7 @@ impl KeyKind {
     pub fn version(self) -> u16 {
         match self {
             Self::Rsa { .. } | Self::P256 | Self::P384 | Self::Ed25519 | Self::X25519 => 1,
-            Self::P521 | Self::RsaPss { .. } => 2,
+            Self::P521 | Self::RsaPss { .. } | Self::MlDsa(_) => 2,
         }
     }
 
@@ -77,7 +128,7 @@ impl KeyKind {
             Self::P256 => Some(32),
             Self::P384 => Some(48),
             Self::P521 => Some(66),
-            Self::Rsa { .. } | Self::RsaPss { .. } | Self::Ed25519 | Self::X25519 => None,
+            Self::Rsa { .. } | Self::RsaPss { .. } | Self::Ed25519 | Self::X25519 | Self::MlDsa(_) => None,
         }
     }
 
@@ -101,6 +152,9 @@ impl fmt::Display for KeyKind {
             Self::P521 => f.write_str("p521"),
             Self::Ed25519 => f.write_str("ed25519"),
             Self::X25519 => f.write_str("x25519"),
+            Self::MlDsa(MlDsaSet::MlDsa44) => f.write_str("ml-dsa-44"),
+            Self::MlDsa(MlDsaSet::MlDsa65) => f.write_str("ml-dsa-65"),
+            Self::MlDsa(MlDsaSet::MlDsa87) => f.write_str("ml-dsa-87"),
         }
     }
 }
@@ -108,7 +162,7 @@ impl fmt::Display for KeyKind {
 /// The error for a text that is not a kind of key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), rsa-pss-2048, p256, p384, p521, ed25519 and x25519"
+    "{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), rsa-pss-2048, p256, p384, p521, ed25519, x25519, ml-dsa-44, ml-dsa-65 and ml-dsa-87"
 )]
 pub struct UnknownKind(String);
 
@@ -122,6 +176,9 @@ impl FromStr for KeyKind {
             "p521" => Some(Self::P521),
             "ed25519" => Some(Self::Ed25519),
             "x25519" => Some(Self::X25519),
+            "ml-dsa-44" => Some(Self::MlDsa(MlDsaSet::MlDsa44)),
+            "ml-dsa-65" => Some(Self::MlDsa(MlDsaSet::MlDsa65)),
+            "ml-dsa-87" => Some(Self::MlDsa(MlDsaSet::MlDsa87)),
             other => {
                 let pss = other.strip_prefix("rsa-pss-");
                 pss.or_else(|| other.strip_prefix("rsa-"))
@@ -346,7 +403,8 @@ mod tests {
 
     #[test]
     fn kinds_come_back_from_their_names() {
-        for text in ["rsa-2048", "rsa-8192", "rsa-pss-3072", "p256", "p384", "p521", "ed25519", "x25519"] {
+        let names = ["rsa-2048", "rsa-8192", "rsa-pss-3072", "p256", "p384", "p521", "ed25519", "x25519"];
+        for text in names.into_iter().chain(["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"]) {
             assert_eq!(text.parse::<KeyKind>().unwrap().to_string(), text);
         }
         for text in ["rsa-1024", "rsa-2049", "rsa-65535", "rsa-pss-1024", "rsa-pss-", "rsa", "", "P256"] {

@@ -42,7 +42,7 @@ pub use error::{ClientError, Refusal};
 pub use habit::Habit;
 pub use hash::Hash;
 pub use job::{Answer, Operation, RecordCipher, Status};
-pub use key::{Key, KeyInfo, KeyKind, PssLimits, Source, Uri};
+pub use key::{Key, KeyInfo, KeyKind, MlDsaSet, PssLimits, Source, Uri};
 pub use memory::Memory;
 
 /// The socket of the system's service.

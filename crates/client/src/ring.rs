@@ -254,24 +254,25 @@ impl Consumer {
     /// # Errors
     /// Fails if a count or the length is impossible.
     pub fn waiting<W: Words>(&self, words: &W) -> Result<usize, Lie> {
-        let Some(length) = self.next_length(words)? else { return Ok(0) };
+        let Some((_, length)) = self.next(words)? else { return Ok(0) };
         Ok((self.shown(self.tail_now(words))? as usize).div_ceil(slots(length)))
     }
 
-    /// Returns the length of the next message's content, or `None` if there is no message. The producer may change the
-    /// length until [`Consumer::take`] has copied the message.
+    /// Returns the code and the length of the next message's content, or `None` if there is no message. The producer may
+    /// change both until [`Consumer::take`] has copied the message.
     ///
     /// # Errors
     /// Fails if a count or the length is impossible.
     #[inline]
-    pub fn next_length<W: Words>(&self, words: &W) -> Result<Option<usize>, Lie> {
+    pub fn next<W: Words>(&self, words: &W) -> Result<Option<(u32, usize)>, Lie> {
         let tail = if self.has_more() { self.tail } else { self.tail_now(words) };
         if self.shown(tail)? == 0 {
             return Ok(None);
         }
-        let (length, _) = halves(self.direction.descriptor(words, self.head)[2].load(Ordering::Relaxed));
-        let length = length as usize;
-        if length > MESSAGE_BYTES_MAX { Err(Lie) } else { Ok(Some(length)) }
+        let descriptor = self.direction.descriptor(words, self.head);
+        let first = |at: usize| halves(descriptor[at].load(Ordering::Relaxed)).0;
+        let (code, length) = (first(1), first(2) as usize);
+        if length > MESSAGE_BYTES_MAX { Err(Lie) } else { Ok(Some((code, length))) }
     }
 
     /// Checks the producer's present count.

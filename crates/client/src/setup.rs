@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The version of the messages and rings in this source. Version 2 has one descriptor for the bell, and the messages
-/// [`Ask::Replace`] and those that follow it with their answers, and keys of P-521 and for
-/// RSA-PSS alone.
+/// [`Ask::Replace`] and those that follow it with their answers, and keys of P-521, for
+/// RSA-PSS alone and of ML-DSA.
 pub const VERSION: u16 = 2;
 
 /// The oldest version that a service takes: the newest two, so that an update of the package stops no server that runs.
@@ -23,6 +23,9 @@ pub const MESSAGE_BYTES_MAX: usize = 65_536;
 
 /// The maximum number of keys in one answer to [`Ask::List`].
 pub const KEYS_PER_LIST: usize = 32;
+
+/// The length of the public halves in an answer to [`Ask::List`] in bytes, beyond which no key follows.
+pub const PUBLIC_BYTES_PER_LIST: usize = MESSAGE_BYTES_MAX / 2;
 
 /// The maximum number of keys in one answer to [`Ask::Report`].
 pub const KEYS_PER_REPORT: usize = 256;
@@ -165,7 +168,7 @@ pub enum Told {
         /// The description of the key.
         info: KeyInfo,
     },
-    /// The answer to [`Ask::List`]: at most [`KEYS_PER_LIST`] keys, ordered by name.
+    /// The answer to [`Ask::List`]: at most [`KEYS_PER_LIST`] keys, ordered by name, and at least one if there are some.
     Keys(Vec<KeyInfo>),
     /// The request is done.
     Done,

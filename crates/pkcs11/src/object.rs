@@ -67,6 +67,8 @@ impl Content {
             KeyKind::P521 => curve(P521),
             KeyKind::Ed25519 => curve(ED25519),
             KeyKind::X25519 => curve(X25519),
+            // There are no mechanisms for it.
+            KeyKind::MlDsa(_) => return None,
         };
         let id = identifier(bits);
         Some(Self { key: Key { info }, numbers, id })
@@ -88,6 +90,7 @@ impl Content {
             KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 64,
             KeyKind::P384 => 96,
             KeyKind::P521 => 132,
+            KeyKind::MlDsa(set) => set.signature_bytes(),
         }
     }
 }
@@ -142,6 +145,7 @@ impl Object {
                 KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => c::CKK_EC,
                 KeyKind::Ed25519 => c::CKK_EC_EDWARDS,
                 KeyKind::X25519 => c::CKK_EC_MONTGOMERY,
+                KeyKind::MlDsa(_) => c::CK_UNAVAILABLE_INFORMATION,
             }),
             _ => return None,
         })

@@ -3,7 +3,7 @@
 use crate::engine::EngineKey;
 use crate::reason::Reason;
 use sealane_asymmetric::{PrivateKey, PublicKey};
-use sealane_client::{KeyKind, Operation, Uri};
+use sealane_client::{KeyKind, MlDsaSet, Operation, Uri};
 use std::ffi::CStr;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
@@ -17,6 +17,9 @@ pub(crate) enum Family {
     Ed25519 = 2,
     X25519 = 3,
     RsaPss = 4,
+    MlDsa44 = 5,
+    MlDsa65 = 6,
+    MlDsa87 = 7,
 }
 
 impl Family {
@@ -26,7 +29,10 @@ impl Family {
             1 => Self::Ec,
             2 => Self::Ed25519,
             3 => Self::X25519,
-            _ => Self::RsaPss,
+            4 => Self::RsaPss,
+            5 => Self::MlDsa44,
+            6 => Self::MlDsa65,
+            _ => Self::MlDsa87,
         }
     }
 
@@ -37,6 +43,9 @@ impl Family {
             KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => Self::Ec,
             KeyKind::Ed25519 => Self::Ed25519,
             KeyKind::X25519 => Self::X25519,
+            KeyKind::MlDsa(MlDsaSet::MlDsa44) => Self::MlDsa44,
+            KeyKind::MlDsa(MlDsaSet::MlDsa65) => Self::MlDsa65,
+            KeyKind::MlDsa(MlDsaSet::MlDsa87) => Self::MlDsa87,
         }
     }
 
@@ -47,6 +56,19 @@ impl Family {
             Self::Ec => c"EC",
             Self::Ed25519 => c"ED25519",
             Self::X25519 => c"X25519",
+            Self::MlDsa44 => c"ML-DSA-44",
+            Self::MlDsa65 => c"ML-DSA-65",
+            Self::MlDsa87 => c"ML-DSA-87",
+        }
+    }
+
+    /// Returns its parameter set, if it is a family of ML-DSA.
+    pub(crate) fn ml_dsa(self) -> Option<MlDsaSet> {
+        match self {
+            Self::MlDsa44 => Some(MlDsaSet::MlDsa44),
+            Self::MlDsa65 => Some(MlDsaSet::MlDsa65),
+            Self::MlDsa87 => Some(MlDsaSet::MlDsa87),
+            Self::Rsa | Self::RsaPss | Self::Ec | Self::Ed25519 | Self::X25519 => None,
         }
     }
 }
@@ -121,6 +143,8 @@ pub(crate) fn bits(kind: KeyKind) -> u32 {
         KeyKind::P384 => 384,
         KeyKind::P521 => 521,
         KeyKind::X25519 => 253,
+        // As OpenSSL counts: the bytes of the public key.
+        KeyKind::MlDsa(set) => 8 * set.public_bytes() as u32,
     }
 }
 
@@ -133,9 +157,9 @@ pub(crate) fn security_bits(kind: KeyKind) -> u32 {
             3072.. => 128,
             _ => 112,
         },
-        KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 128,
-        KeyKind::P384 => 192,
-        KeyKind::P521 => 256,
+        KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 | KeyKind::MlDsa(MlDsaSet::MlDsa44) => 128,
+        KeyKind::P384 | KeyKind::MlDsa(MlDsaSet::MlDsa65) => 192,
+        KeyKind::P521 | KeyKind::MlDsa(MlDsaSet::MlDsa87) => 256,
     }
 }
 
@@ -148,6 +172,7 @@ pub(crate) fn size(kind: KeyKind) -> usize {
         KeyKind::P521 => 139,
         KeyKind::Ed25519 => 64,
         KeyKind::X25519 => 32,
+        KeyKind::MlDsa(set) => set.signature_bytes(),
     }
 }
 
@@ -166,6 +191,7 @@ impl KeyBox {
             Family::Rsa | Family::RsaPss | Family::Ec => None,
             Family::Ed25519 => Some(KeyKind::Ed25519),
             Family::X25519 => Some(KeyKind::X25519),
+            Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => family.ml_dsa().map(KeyKind::MlDsa),
         };
         Self { family, kind, content: OnceLock::new() }
     }

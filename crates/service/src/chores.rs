@@ -158,6 +158,7 @@ fn work(vault: &Vault, waiting: &Receiver<Chore>, tell: &Sender<Done>, bell: &Ow
         let refused = |error: ImportError| match error {
             ImportError::NoKey(_) => Refusal::BadKey,
             ImportError::Unsupported { found } => Refusal::Unsupported { found },
+            ImportError::MlDsa(fault) => Refusal::Damaged { why: fault.to_string() },
         };
         let outcome = key.map_err(refused).and_then(|key| {
             if let Some(old) = &old {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The names of operations, by their codes.
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: [&str; 11] = [
     "null",
     "sign-pkcs1",
     "sign-pss",
@@ -16,6 +16,7 @@ const OPERATIONS: [&str; 10] = [
     "derive",
     "seal",
     "open",
+    "sign-ml-dsa",
 ];
 
 /// The names of statuses, by their numbers.

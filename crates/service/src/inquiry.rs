@@ -8,7 +8,10 @@ use crate::connection::StoredKey;
 use crate::policy::Grant;
 use crate::scheduler::Id;
 use crate::workers::Shared;
-use sealane_client::setup::{CHAIN_BYTES_MAX, KEYS_PER_LIST, KEYS_PER_REPORT, Report, ServiceStatus, Told};
+use sealane_client::KeyInfo;
+use sealane_client::setup::{
+    CHAIN_BYTES_MAX, KEYS_PER_LIST, KEYS_PER_REPORT, PUBLIC_BYTES_PER_LIST, Report, ServiceStatus, Told,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -78,6 +81,18 @@ impl Inquiry {
         behind.filter(move |(name, key)| is_known(key) && self.is_visible(name)).take(most)
     }
 
+    /// Returns the next keys that the user may see, as many as fit into a message, and one at least if there is one.
+    fn list(&self, after: &str) -> Vec<KeyInfo> {
+        let mut bytes = 0;
+        let next = self.behind(after, KEYS_PER_LIST).map(|(_, key)| &key.info);
+        let fitting = next.take_while(|info| {
+            let had = bytes;
+            bytes += info.public.len();
+            had == 0 || bytes <= PUBLIC_BYTES_PER_LIST
+        });
+        fitting.cloned().collect()
+    }
+
     /// Returns the next certificates of keys that the user may see, one chain at least if there is one.
     fn chains(&self, only: Option<&str>, after: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
         let mut bytes = 0;
@@ -94,9 +109,7 @@ impl Inquiry {
 
     pub(crate) fn answer(&self, shared: &Shared, facts: &Facts) -> Told {
         match &self.what {
-            What::List { after } => {
-                Told::Keys(self.behind(after, KEYS_PER_LIST).map(|(_, key)| key.info.clone()).collect())
-            }
+            What::List { after } => Told::Keys(self.list(after)),
             What::Certificates { only, after } => Told::Certificates(self.chains(only.as_deref(), after)),
             What::Status => Told::Status(Box::new(status(self, shared, facts))),
             What::Report { after } => Told::Report(Box::new(report(self, after, shared, facts))),

@@ -6,7 +6,7 @@
 //! so no request is missed. A connection that has been quiet for a while is parked: its client rings for its next request, whatever
 //! the workers do, and until then nobody looks at its ring. So thousands of idle connections cost the others nothing.
 
-use crate::connection::{End, Handle, Intake, Job, Work};
+use crate::connection::{End, Handle, Intake, Work};
 use crate::counters::Counters;
 use crate::fair::{Account, Turns};
 use crate::policy::Grant;
@@ -62,6 +62,8 @@ pub(crate) struct Batch {
     pub(crate) least: usize,
     /// The largest number.
     pub(crate) most: usize,
+    /// Whether only jobs that gain without wide lanes are taken together.
+    pub(crate) is_narrow: bool,
 }
 
 /// The result of a look for work.
@@ -215,9 +217,11 @@ impl Scheduler {
             let had = work.jobs.len();
             self.take(user, id, now, work, counters);
             if had == 0
-                && let Some(pass) = work.jobs.first().map(Job::pass)
+                && let Some(first) = work.jobs.first()
                 && batch.most > 1
+                && (first.gains_without_wide_lanes() || !batch.is_narrow)
             {
+                let pass = first.pass();
                 let waiting = 1 + self.waiting(batch.most * free, now);
                 if waiting >= batch.least * free {
                     most = whole_passes(waiting.div_ceil(free.max(1)).min(batch.most), pass);

@@ -80,11 +80,13 @@ pub(crate) fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
-/// Returns the number of jobs to take at a time: without lanes, one, so that all workers have some.
+/// Returns the number of jobs to take at a time: without lanes, one, so that all workers have some. AVX2 has lanes for signatures by
+/// ML-DSA alone.
 fn batch_of(kernels: &Kernels) -> Batch {
     match kernels.isa() {
-        Isa::Avx512 => Batch { least: WORTHWHILE, most: ASYMMETRIC_LANES },
-        Isa::Portable | Isa::Avx2 => Batch { least: 1, most: 1 },
+        Isa::Avx512 => Batch { least: WORTHWHILE, most: ASYMMETRIC_LANES, is_narrow: false },
+        Isa::Avx2 => Batch { least: WORTHWHILE, most: ASYMMETRIC_LANES, is_narrow: true },
+        Isa::Portable => Batch { least: 1, most: 1, is_narrow: true },
     }
 }
 

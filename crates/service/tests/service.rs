@@ -3,6 +3,8 @@
 #[path = "service/attacks.rs"]
 mod attacks;
 mod common;
+#[path = "service/ml_dsa.rs"]
+mod ml_dsa;
 #[path = "service/places.rs"]
 mod places;
 #[path = "../../../testing/skip.rs"]
@@ -19,8 +21,8 @@ use sealane_asymmetric::{PrivateKey, PublicKey, Verification, random};
 use sealane_client::ring::{Direction, Head, MESSAGE_BYTES_MAX, Producer, SLOTS, WORDS, Words as _};
 use sealane_client::setup::{Ask, Told, VERSION, VERSION_OLDEST};
 use sealane_client::{
-    AsyncClient, Bell, Channel, Client, ClientError, Hash, KeyKind, Memory, Operation, Refusal, Source,
-    Status, socket,
+    AsyncClient, Bell, Channel, Client, ClientError, Hash, KeyKind, Memory, MlDsaSet, Operation, Refusal,
+    Source, Status, socket,
 };
 use sealane_engine::{
     Buffer, Direction as Way, Engine as _, EngineChoice, Implementations, Inline, Job, JobStatus, Protection,
@@ -37,7 +39,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-const KINDS: [KeyKind; 7] = [
+const KINDS: [KeyKind; 10] = [
     KeyKind::Rsa { bits: 2048 },
     KeyKind::P256,
     KeyKind::P384,
@@ -45,6 +47,9 @@ const KINDS: [KeyKind; 7] = [
     KeyKind::X25519,
     KeyKind::P521,
     KeyKind::RsaPss { bits: 2048, limits: None },
+    KeyKind::MlDsa(MlDsaSet::MlDsa44),
+    KeyKind::MlDsa(MlDsaSet::MlDsa65),
+    KeyKind::MlDsa(MlDsaSet::MlDsa87),
 ];
 
 #[test]
@@ -62,7 +67,11 @@ fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
         for info in keys {
             let key = client.open(&info.name).unwrap();
             let public = PublicKey::of_der(&info.public).unwrap();
-            let digest = random::<32>();
+            let digest = if let KeyKind::MlDsa(_) = info.kind {
+                random::<64>().to_vec()
+            } else {
+                random::<32>().to_vec()
+            };
             let hash = Hash::Sha256;
             let pss = Operation::SignPss { hash, mask: hash, salt_bytes: 32 };
             let trials: &[(Operation, Verification)] = match info.kind {
@@ -81,11 +90,16 @@ fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
                 }
                 KeyKind::Ed25519 => &[(Operation::SignEd25519, Verification::Ed25519)],
                 KeyKind::X25519 => &[],
+                KeyKind::MlDsa(_) => &[
+                    (Operation::SignMlDsa { is_deterministic: false }, Verification::MlDsa),
+                    (Operation::SignMlDsa { is_deterministic: true }, Verification::MlDsa),
+                ],
             };
             for (operation, how) in trials {
                 let signature = client.call(&key, *operation, &digest).unwrap();
                 assert!(public.verifies(*how, &digest, &signature), "{operation:?}");
-                assert!(!public.verifies(*how, &random::<32>(), &signature), "{operation:?}");
+                let other = vec![0; digest.len()];
+                assert!(!public.verifies(*how, &other, &signature), "{operation:?}");
             }
             if let KeyKind::Rsa { .. } = info.kind {
                 for (oaep, operation) in [

@@ -132,7 +132,7 @@ pub enum EngineKeysCommand {
         socket: EngineSocketArgs,
         /// The key's name
         name: String,
-        /// rsa-2048 to rsa-8192, rsa-pss-2048 to rsa-pss-8192, p256, p384, p521, ed25519 or x25519
+        /// rsa-2048 to rsa-8192, rsa-pss-2048 to rsa-pss-8192, p256, p384, p521, ed25519, x25519, ml-dsa-44, ml-dsa-65 or ml-dsa-87
         kind: KeyKind,
     },
     /// Hand a private key over to the engine: PEM, PKCS#8 or PKCS#12. Your file stays; delete it when all works

@@ -8,6 +8,7 @@ use super::signature::hash;
 use super::{Context, Core, Dispatch, KeyContext, descriptions, key_of, table};
 use crate::key::{self, Content, Family, KeyBox, Private};
 use crate::reason::Reason;
+use sealane_asymmetric::der::MlDsaParts;
 use sealane_asymmetric::{PrivateKey, der};
 use sealane_client::{Hash, KeyKind, PssLimits};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -250,7 +251,9 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
             && params.fill_number(c"max-size", key::size(kind) as i64);
         match key.value.family {
             // The empty name means that no digest is used.
-            Family::Ed25519 => filled &= params.fill_text(c"mandatory-digest", c""),
+            Family::Ed25519 | Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {
+                filled &= params.fill_text(c"mandatory-digest", c"");
+            }
             Family::Rsa | Family::Ec => filled &= params.fill_text(c"default-digest", c"SHA256"),
             Family::RsaPss => match kind {
                 KeyKind::RsaPss { limits: Some(limits), .. } => {
@@ -313,6 +316,8 @@ extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
     static EC_TYPES: &[Param] =
         descriptions![c"group" => UTF8_STRING, c"pub" => OCTET_STRING, c"priv" => UNSIGNED];
     static RAW_TYPES: &[Param] = descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING];
+    static ML_DSA_TYPES: &[Param] =
+        descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING, c"seed" => OCTET_STRING];
     static PSS_TYPES: &[Param] = descriptions![
         c"n" => UNSIGNED,
         c"e" => UNSIGNED,
@@ -332,6 +337,7 @@ extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
         Family::Rsa => RSA_TYPES.as_ptr(),
         Family::Ec => EC_TYPES.as_ptr(),
         Family::Ed25519 | Family::X25519 => RAW_TYPES.as_ptr(),
+        Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => ML_DSA_TYPES.as_ptr(),
     }
 }
 
@@ -372,6 +378,11 @@ fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> 
         }
         Family::Ed25519 => Some(der::private_of_raw(KeyKind::Ed25519, params.octets(c"priv")?)),
         Family::X25519 => Some(der::private_of_raw(KeyKind::X25519, params.octets(c"priv")?)),
+        Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {
+            let parts = MlDsaParts { seed: params.octets(c"seed"), expanded: params.octets(c"priv") };
+            parts.seed.or(parts.expanded)?;
+            Some(der::private_of_ml_dsa(family.ml_dsa()?, parts))
+        }
     }
 }
 
@@ -385,6 +396,9 @@ fn public_of(family: Family, params: Params<'_>) -> Option<Vec<u8>> {
         Family::Ec => Some(der::public_of(kind_of_group(params.text(c"group")?)?, params.octets(c"pub")?)),
         Family::Ed25519 => Some(der::public_of(KeyKind::Ed25519, params.octets(c"pub")?)),
         Family::X25519 => Some(der::public_of(KeyKind::X25519, params.octets(c"pub")?)),
+        Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {
+            Some(der::public_of(KeyKind::MlDsa(family.ml_dsa()?), params.octets(c"pub")?))
+        }
     }
 }
 
@@ -453,6 +467,11 @@ fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<()
         Family::Ed25519 | Family::X25519 => {
             built.octets(c"priv", der::of_raw_private(&pkcs8).ok_or(Reason::NoKey)?);
         }
+        Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {
+            let MlDsaParts { seed, expanded } = der::of_ml_dsa_private(&pkcs8).ok_or(Reason::NoKey)?;
+            seed.into_iter().for_each(|seed| built.octets(c"seed", seed));
+            expanded.into_iter().for_each(|expanded| built.octets(c"priv", expanded));
+        }
     }
     Ok(())
 }
@@ -517,6 +536,7 @@ unsafe extern "C" fn gen_init<const FAMILY: u8>(
         Family::Ec => None,
         Family::Ed25519 => Some(KeyKind::Ed25519),
         Family::X25519 => Some(KeyKind::X25519),
+        Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => family.ml_dsa().map(KeyKind::MlDsa),
     };
     let generation = Generation::give(core, Wanted { family, kind, selection });
     // SAFETY: it was made just now; the array is OpenSSL's.
@@ -557,7 +577,9 @@ extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_vo
         Family::Rsa => RSA_TABLE.as_ptr(),
         Family::RsaPss => PSS_TABLE.as_ptr(),
         Family::Ec => EC_TABLE.as_ptr(),
-        Family::Ed25519 | Family::X25519 => NONE.as_ptr(),
+        Family::Ed25519 | Family::X25519 | Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {
+            NONE.as_ptr()
+        }
     }
 }
 
@@ -588,7 +610,7 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param
                     generation.value.kind = Some(kind_of_group(group).ok_or(Reason::Unsupported)?);
                 }
             }
-            Family::Ed25519 | Family::X25519 => {}
+            Family::Ed25519 | Family::X25519 | Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {}
         }
         Ok(())
     })
