@@ -2,8 +2,8 @@
 //!
 //! A key is named by `sealane:NAME`, which a store loader reads (curl, `openssl`), or by a PEM file that contains this
 //! reference, which a decoder reads (nginx, HAProxy). Its private operations go to the service; public operations,
-//! keys that the program itself has, and symmetric algorithms are computed in process by AWS-LC, and ChaCha20-Poly1305
-//! by Sealane where there is AVX-512: a wake-up of the service takes as long as 250 KB of AES-GCM. For algorithms that
+//! keys that the program itself has, and symmetric algorithms are computed in process by AWS-LC, and ML-DSA and, where
+//! there is AVX-512, ChaCha20-Poly1305 by Sealane: a wake-up of the service takes as long as 250 KB of AES-GCM. For algorithms that
 //! this provider does not have, OpenSSL uses its default provider. Digests and HMAC are among these: AWS-LC has no hash
 //! function that is faster than OpenSSL's at any length, and SHA-512 takes half as long again. Counters of operations
 //! show which one has computed.
@@ -24,5 +24,6 @@ pub mod ffi;
 mod identifiers;
 mod key;
 mod library;
+mod ml_dsa;
 mod reason;
 mod signing;

@@ -9,6 +9,8 @@ mod common;
 #[path = "openssl/killed.rs"]
 mod killed;
 mod libcrypto;
+#[path = "openssl/ml_dsa.rs"]
+mod ml_dsa;
 #[path = "openssl/newer.rs"]
 mod newer;
 #[path = "openssl/pss.rs"]
@@ -436,14 +438,14 @@ fn a_server_that_runs_handshakes_as_jobs_goes_on_meanwhile() {
     assert_eq!(world.engine.client().status().unwrap().connections, 3);
 }
 
-/// Starts nginx with two workers, the key `rsa` by its reference, and its certificate.
-fn nginx(world: &World, port: u16) -> Running {
+/// Starts nginx with two workers, a key by its reference, and its certificate.
+fn nginx(world: &World, port: u16, name: &str) -> Running {
     let user = if common::user() == 0 { "user root;" } else { "" };
     let config = format!(
         "daemon off;\n{user}\nworker_processes 2;\npid nginx.pid;\nerror_log nginx.log;\nevents {{}}\nhttp {{\n\
          access_log off;\nclient_body_temp_path body;\nproxy_temp_path proxy;\nfastcgi_temp_path fastcgi;\n\
-         uwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\nserver {{\nlisten 127.0.0.1:{port} ssl;\nssl_certificate rsa.crt;\n\
-         ssl_certificate_key rsa.key;\nlocation / {{ return 200 served; }}\n}}\n}}\n"
+         uwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\nserver {{\nlisten 127.0.0.1:{port} ssl;\nssl_protocols TLSv1.2 TLSv1.3;\nssl_certificate {name}.crt;\n\
+         ssl_certificate_key {name}.key;\nlocation / {{ return 200 served; }}\n}}\n}}\n"
     );
     fs::write(world.path("nginx.conf"), config).unwrap();
     let mut nginx = world.command("/usr/sbin/nginx");
@@ -461,7 +463,7 @@ fn nginx_serves_without_the_key_and_through_a_restart_of_the_service() {
     }
     let mut world = World::new();
     let (port, certificate) = (free_port(), world.certificate("rsa"));
-    let nginx = nginx(&world, port);
+    let nginx = nginx(&world, port, "rsa");
     wait_for(port);
     let fetch = || {
         let mut curl = Command::new("curl");

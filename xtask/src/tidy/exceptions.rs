@@ -65,6 +65,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/provider/src/ffi/exchange.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/jobs.rs", "OpenSSL's jobs, found by name and called through C"),
         ("crates/provider/src/ffi/keymgmt.rs", "entries that OpenSSL calls through C"),
+        ("crates/provider/src/ffi/ml_dsa.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/mod.rs", "structures and functions of OpenSSL's provider interface"),
         (
             "crates/provider/src/ffi/params.rs",

@@ -68,6 +68,9 @@ pub(super) static RSA_PSS: &[Dispatch] = keymgmt!(4);
 pub(super) static EC: &[Dispatch] = keymgmt!(1);
 pub(super) static ED25519: &[Dispatch] = keymgmt!(2);
 pub(super) static X25519: &[Dispatch] = keymgmt!(3);
+pub(super) static ML_DSA_44: &[Dispatch] = keymgmt!(5);
+pub(super) static ML_DSA_65: &[Dispatch] = keymgmt!(6);
+pub(super) static ML_DSA_87: &[Dispatch] = keymgmt!(7);
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `provider`.

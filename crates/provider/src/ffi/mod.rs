@@ -32,6 +32,7 @@ mod groups;
 pub(crate) mod jobs;
 mod kem;
 mod keymgmt;
+mod ml_dsa;
 mod params;
 mod signature;
 mod store;
@@ -315,6 +316,10 @@ static CIPHER: &[Algorithm] = &[
 
 static KEM: &[Algorithm] = &[Algorithm::new(ML_KEM_768, PROPERTIES, kem::TABLE), Algorithm::END];
 
+const ML_DSA_44: &CStr = c"ML-DSA-44:MLDSA44:id-ml-dsa-44:2.16.840.1.101.3.4.3.17";
+const ML_DSA_65: &CStr = c"ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.101.3.4.3.18";
+const ML_DSA_87: &CStr = c"ML-DSA-87:MLDSA87:id-ml-dsa-87:2.16.840.1.101.3.4.3.19";
+
 const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
 
 static KEYMGMT: &[Algorithm] = &[
@@ -323,6 +328,9 @@ static KEYMGMT: &[Algorithm] = &[
     Algorithm::new(c"EC:id-ecPublicKey:1.2.840.10045.2.1", PROPERTIES, keymgmt::EC),
     Algorithm::new(c"ED25519:1.3.101.112", PROPERTIES, keymgmt::ED25519),
     Algorithm::new(c"X25519:1.3.101.110", PROPERTIES, keymgmt::X25519),
+    Algorithm::new(ML_DSA_44, PROPERTIES, keymgmt::ML_DSA_44),
+    Algorithm::new(ML_DSA_65, PROPERTIES, keymgmt::ML_DSA_65),
+    Algorithm::new(ML_DSA_87, PROPERTIES, keymgmt::ML_DSA_87),
     Algorithm::new(ML_KEM_768, PROPERTIES, kem::KEYMGMT),
     Algorithm::END,
 ];
@@ -331,6 +339,9 @@ static SIGNATURE: &[Algorithm] = &[
     Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, signature::RSA),
     Algorithm::new(c"ECDSA", PROPERTIES, signature::ECDSA),
     Algorithm::new(c"ED25519:1.3.101.112", PROPERTIES, signature::ED25519),
+    Algorithm::new(ML_DSA_44, PROPERTIES, ml_dsa::ML_DSA_44),
+    Algorithm::new(ML_DSA_65, PROPERTIES, ml_dsa::ML_DSA_65),
+    Algorithm::new(ML_DSA_87, PROPERTIES, ml_dsa::ML_DSA_87),
     Algorithm::END,
 ];
 
@@ -352,6 +363,9 @@ static DECODER: &[Algorithm] = &[
     Algorithm::new(c"EC", c"provider=sealane,input=der", store::EC_DER),
     Algorithm::new(c"ED25519", c"provider=sealane,input=der", store::ED25519_DER),
     Algorithm::new(c"X25519", c"provider=sealane,input=der", store::X25519_DER),
+    Algorithm::new(c"ML-DSA-44", c"provider=sealane,input=der", store::ML_DSA_44_DER),
+    Algorithm::new(c"ML-DSA-65", c"provider=sealane,input=der", store::ML_DSA_65_DER),
+    Algorithm::new(c"ML-DSA-87", c"provider=sealane,input=der", store::ML_DSA_87_DER),
     Algorithm::END,
 ];
 

@@ -191,6 +191,9 @@ pub(super) static RSA_PSS_DER: &[Dispatch] = decoder!(4, decode_der);
 pub(super) static EC_DER: &[Dispatch] = decoder!(1, decode_der);
 pub(super) static ED25519_DER: &[Dispatch] = decoder!(2, decode_der);
 pub(super) static X25519_DER: &[Dispatch] = decoder!(3, decode_der);
+pub(super) static ML_DSA_44_DER: &[Dispatch] = decoder!(5, decode_der);
+pub(super) static ML_DSA_65_DER: &[Dispatch] = decoder!(6, decode_der);
+pub(super) static ML_DSA_87_DER: &[Dispatch] = decoder!(7, decode_der);
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `provider`.

@@ -97,7 +97,7 @@ fn no_handshake_fails_while_the_engine_is_killed_every_second() {
     let folder = world.folder.path().to_owned();
     let listener = bind_at(&world.engine.socket).expect("a socket");
     let mut engine = Victim::start(&folder, listener.as_fd());
-    let nginx = nginx(&world, port);
+    let nginx = nginx(&world, port, "rsa");
     wait_for(port);
     let workers_before = workers_begun(&nginx.0, WORKERS);
     let address = format!("127.0.0.1:{port}");
