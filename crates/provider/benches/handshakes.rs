@@ -1,8 +1,9 @@
-//! Measures full TLS handshakes of unchanged servers with an RSA-2048 key: the key in the server, and in the service.
-//! Run it with `cargo bench -p sealane-provider --bench handshakes [SECONDS]`: that is the time of each run.
+//! Measures full TLS handshakes of unchanged servers: the key in the server, whose OpenSSL signs, and in the service.
+//! Run it with `cargo bench -p sealane-provider --bench handshakes -- [SECONDS] [KIND]`: the time of each run, and the kind
+//! of the key, rsa-2048 unless it is named. ML-DSA takes OpenSSL 3.5 (`cargo xtask peers`), and nginx alone is measured with it.
 //!
 //! Clients (`openssl s_time`) share the machine with the servers, so the figure to compare is the server's CPU time per
-//! handshake, of all its processes; the service's is shown beside it. Groups are X25519 alone, then OpenSSL's usual ones.
+//! handshake, of all its processes; the service's is shown beside it, and the ratio of the rates at the end. Groups are X25519 alone, then OpenSSL's usual ones.
 
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{Client, KeyKind, Uri, key};
@@ -18,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// The number of clients.
 const CLIENTS: usize = 16;
+
+/// The folder of a newer OpenSSL.
+const NEWER: &str = "/usr/local/lib/sealane-peers/openssl-3.5/usr";
 
 /// A server, and how it is started: its configuration and its command.
 struct Server {
@@ -44,11 +48,24 @@ struct Run {
 /// The files of the benchmark.
 struct World {
     folder: PathBuf,
+    /// The folder of the OpenSSL with which programs run, unless it is this machine's.
+    newer: Option<&'static str>,
 }
 
 impl World {
     fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
+    }
+
+    /// Returns a command that runs a program, by the loader of a newer OpenSSL if that is wanted.
+    fn command(&self, program: &str) -> Command {
+        let Some(newer) = self.newer else { return Command::new(program) };
+        let libraries = format!("{newer}/lib/x86_64-linux-gnu");
+        let mut command = Command::new(format!("{libraries}/ld-linux-x86-64.so.2"));
+        command.args(["--library-path", &format!("{libraries}:/usr/lib/x86_64-linux-gnu")]);
+        let own = Path::new(newer).join("bin").join(program);
+        command.arg(if own.exists() { own } else { Path::new("/usr/bin").join(program) });
+        command
     }
 
     fn key(&self, run: &Run) -> String {
@@ -57,10 +74,17 @@ impl World {
 }
 
 fn main() {
-    let seconds = std::env::args().skip(1).find(|argument| argument != "--bench");
-    let seconds: u64 = seconds.map_or(5, |text| text.parse().expect("a number of whole seconds"));
-    let world =
-        World { folder: std::env::temp_dir().join(format!("sealane-handshakes-{}", std::process::id())) };
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let seconds = arguments.iter().find_map(|text| text.parse().ok()).unwrap_or(5);
+    let kind = arguments.iter().find(|text| text.parse::<u64>().is_err());
+    let kind = kind.map_or(KeyKind::Rsa { bits: 2048 }, |text| text.parse().expect("a kind of key"));
+    let is_new = matches!(kind, KeyKind::MlDsa(_));
+    let newer = is_new.then_some(NEWER);
+    if newer.is_some_and(|newer| !Path::new(newer).exists()) {
+        return println!("no OpenSSL 3.5 in {NEWER}: `cargo xtask peers` brings it");
+    }
+    let folder = std::env::temp_dir().join(format!("sealane-handshakes-{}", std::process::id()));
+    let world = World { folder, newer };
     fs::create_dir_all(&world.folder).expect("a folder");
     let socket = world.folder.join("socket");
     let settings = Settings {
@@ -77,27 +101,29 @@ fn main() {
     let stop = Stop::new().expect("a switch");
     let service = Service::start(settings, &stop).expect("a service");
     let running = thread::spawn(move || service.run());
-    prepare(&world, &socket);
-    for server in SERVERS {
+    prepare(&world, &socket, kind);
+    for server in SERVERS.into_iter().filter(|server| !is_new || server.program.ends_with("nginx")) {
         if !Path::new(server.program).exists() {
             println!("{}: not installed", server.name);
             continue;
         }
         for groups in [Some("X25519"), None] {
-            println!("{}, {}:", server.name, groups.unwrap_or("usual groups"));
-            let mut costs = [0.0; 2];
+            println!("{}, {kind}, {}:", server.name, groups.unwrap_or("usual groups"));
+            let (mut costs, mut rates) = ([0.0; 2], [0.0; 2]);
             // The two ways take turns.
             for in_service in [false, true, false, true] {
                 let run = Run { workers: server.workers, port: free_port(), in_service, groups };
                 let [rate, server_us, service_us] = measure(&world, &server, &run, seconds);
                 costs[usize::from(in_service)] += server_us;
+                rates[usize::from(in_service)] += rate;
                 let way = if in_service { "key in the service" } else { "key in the server " };
                 println!(
                     "  {way}  {rate:>7.0} handshakes/s  {server_us:>6.1} us of the server's CPU each, and \
                      {service_us:>6.1} us of the service's"
                 );
             }
-            println!("  server's CPU: {:.3} x", costs[1] / costs[0]);
+            let (cost, rate) = (costs[1] / costs[0], rates[1] / rates[0]);
+            println!("  server's CPU: {cost:.3} x, handshakes: {rate:.3} x");
         }
     }
     stop.stop();
@@ -106,15 +132,15 @@ fn main() {
 }
 
 /// Makes the key in both forms, its certificate, and OpenSSL's configuration.
-fn prepare(world: &World, socket: &Path) {
-    let key = PrivateKey::generate(KeyKind::Rsa { bits: 2048 }).expect("a key");
+fn prepare(world: &World, socket: &Path, kind: KeyKind) {
+    let key = PrivateKey::generate(kind).expect("a key");
     let der = key.to_pkcs8().expect("PKCS#8");
     fs::write(world.path("plain.key"), key::pem("PRIVATE KEY", &der)).expect("a file");
     let mut client = Client::connect(socket, "bench").expect("a client");
     client.import("web", &der, None).expect("a key");
     let uri = Uri { name: "web".to_owned(), socket: Some(socket.to_owned()) };
     fs::write(world.path("reference.key"), uri.to_pem()).expect("a file");
-    let mut request = Command::new("openssl");
+    let mut request = world.command("openssl");
     request.args(["req", "-x509", "-new", "-key", &world.path("plain.key"), "-subj", "/CN=localhost"]);
     assert!(request.args(["-out", &world.path("web.crt")]).status().expect("openssl").success());
     let config = format!(
@@ -143,14 +169,14 @@ fn nginx(world: &World, run: &Run) -> Command {
         "daemon off; {user} worker_processes {}; pid nginx.pid; error_log nginx.log; env OPENSSL_CONF;\n\
          events {{ worker_connections 1024; }}\nhttp {{ access_log off; client_body_temp_path body;\n\
          proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-         server {{ listen 127.0.0.1:{} ssl reuseport; ssl_session_cache off; ssl_session_tickets off; {curves}\n\
+         server {{ listen 127.0.0.1:{} ssl reuseport; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache off; ssl_session_tickets off; {curves}\n\
          ssl_certificate web.crt; ssl_certificate_key {};\nlocation / {{ return 200 served; }} }} }}\n",
         run.workers,
         run.port,
         world.key(run)
     );
     fs::write(world.path("nginx.conf"), config).expect("a file");
-    let mut command = Command::new("/usr/sbin/nginx");
+    let mut command = world.command("/usr/sbin/nginx");
     command.args(["-p", &world.path(""), "-c", &world.path("nginx.conf"), "-e", &world.path("nginx.log")]);
     command
 }
@@ -191,7 +217,7 @@ fn measure(world: &World, server: &Server, run: &Run, seconds: u64) -> [f64; 3] 
     let (server_before, own_before) = (cpu_us(&family(&child)), cpu_us(&[std::process::id()]));
     let clients: Vec<Child> = (0..CLIENTS)
         .map(|_| {
-            let mut client = Command::new("openssl");
+            let mut client = world.command("openssl");
             client.args(["s_time", "-new", "-time", &seconds.to_string()]);
             client.args(["-connect", &format!("127.0.0.1:{}", run.port)]).env_remove("OPENSSL_CONF");
             client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("openssl")
