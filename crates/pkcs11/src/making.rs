@@ -3,13 +3,13 @@
 //! **Guarantees:** a pair is one of the token and stays in the service, if the policy lets the user manage keys; a secret needs the
 //! policy's use `derive`, and is one of the session; templates that ask for something else are refused.
 
-use crate::attribute::{Template, flag};
+use crate::attribute::{Template, flag, number};
 use crate::mechanism;
-use crate::object::{Content, Half, Object, kind_of_curve};
+use crate::object::{Content, Half, Object, kind_of_curve, parameter_set};
 use crate::refused::Refused;
 use cryptoki_sys as c;
-use sealane_client::KeyKind;
 use sealane_client::key::is_name;
+use sealane_client::{KeyKind, MlDsaSet};
 
 /// The maximum length of a peer's public half in bytes.
 pub(crate) const PEER_BYTES_MAX: usize = 256;
@@ -58,6 +58,12 @@ pub(crate) fn pair_of(
             kind
         }
         c::CKM_EC_KEY_PAIR_GEN => curve()?,
+        c::CKM_ML_DSA_KEY_PAIR_GEN => {
+            let set = value(public, c::CKA_PARAMETER_SET).ok_or(incomplete)?;
+            let mut all = MlDsaSet::ALL.into_iter();
+            let found = all.find(|known| number(parameter_set(*known)) == set);
+            KeyKind::MlDsa(found.ok_or(Refused(c::CKR_ATTRIBUTE_VALUE_INVALID))?)
+        }
         c::CKM_EC_EDWARDS_KEY_PAIR_GEN if curve()? == KeyKind::Ed25519 => KeyKind::Ed25519,
         c::CKM_EC_MONTGOMERY_KEY_PAIR_GEN if curve()? == KeyKind::X25519 => KeyKind::X25519,
         c::CKM_EC_EDWARDS_KEY_PAIR_GEN | c::CKM_EC_MONTGOMERY_KEY_PAIR_GEN => return Err(INCONSISTENT),
@@ -89,7 +95,6 @@ pub(crate) fn peer_of<'a>(object: &Object, peer: &'a [u8]) -> Result<&'a [u8], R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribute::number;
 
     #[test]
     fn templates_name_a_pair() {
@@ -115,6 +120,16 @@ mod tests {
         {
             assert_eq!(of(c::CKM_EC_KEY_PAIR_GEN, &curve, &[label(), wrong]), Err(INCONSISTENT));
         }
+        for set in MlDsaSet::ALL {
+            let wanted = [(c::CKA_PARAMETER_SET, number(parameter_set(set)))];
+            let made = of(c::CKM_ML_DSA_KEY_PAIR_GEN, &wanted, &[label()]);
+            assert_eq!(made, Ok(("web".to_owned(), KeyKind::MlDsa(set))));
+        }
+        let none = [(c::CKA_PARAMETER_SET, number(4))];
+        let refused = of(c::CKM_ML_DSA_KEY_PAIR_GEN, &none, &[label()]);
+        assert_eq!(refused, Err(Refused(c::CKR_ATTRIBUTE_VALUE_INVALID)));
+        let refused = of(c::CKM_ML_DSA_KEY_PAIR_GEN, &[], &[label()]);
+        assert_eq!(refused, Err(Refused(c::CKR_TEMPLATE_INCOMPLETE)));
         let slash = [(c::CKA_LABEL, b"../web".to_vec())];
         assert_eq!(of(c::CKM_EC_KEY_PAIR_GEN, &curve, &slash), Err(Refused(c::CKR_ATTRIBUTE_VALUE_INVALID)));
     }

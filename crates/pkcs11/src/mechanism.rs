@@ -5,11 +5,12 @@
 
 use crate::refused::Refused;
 use cryptoki_sys as c;
-use sealane_client::{Hash, KeyKind, Operation};
+use sealane_client::key::CONTEXT_BYTES_MAX;
+use sealane_client::{Hash, KeyKind, MlDsaSet, Operation};
 use std::mem::{offset_of, size_of};
 
 /// The algorithm of a mechanism, without the hash of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// PKCS#1 v1.5: RSASSA (RFC 8017, 8.2), or RSAES (RFC 8017, 7.2) to decrypt.
     Pkcs1,
@@ -21,10 +22,12 @@ pub(crate) enum Scheme {
     Ecdsa,
     /// Ed25519 (RFC 8032).
     Eddsa,
+    /// ML-DSA (FIPS 204) of messages.
+    MlDsa { is_deterministic: bool, context: Vec<u8> },
 }
 
 /// A mechanism with its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mechanism {
     pub(crate) scheme: Scheme,
     /// The hash of the message; `None` if the data are signed as they are.
@@ -39,10 +42,11 @@ enum Family {
     Oaep,
     Ecdsa,
     Eddsa,
+    MlDsa,
 }
 
 /// All mechanisms: their numbers, their families, and the hashes of messages.
-const ALL: [(c::CK_MECHANISM_TYPE, Family, Option<Hash>); 20] = [
+const ALL: [(c::CK_MECHANISM_TYPE, Family, Option<Hash>); 21] = [
     (c::CKM_RSA_PKCS, Family::Pkcs1, None),
     (c::CKM_SHA1_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha1)),
     (c::CKM_SHA224_RSA_PKCS, Family::Pkcs1, Some(Hash::Sha224)),
@@ -63,15 +67,17 @@ const ALL: [(c::CK_MECHANISM_TYPE, Family, Option<Hash>); 20] = [
     (c::CKM_ECDSA_SHA384, Family::Ecdsa, Some(Hash::Sha384)),
     (c::CKM_ECDSA_SHA512, Family::Ecdsa, Some(Hash::Sha512)),
     (c::CKM_EDDSA, Family::Eddsa, None),
+    (c::CKM_ML_DSA, Family::MlDsa, None),
 ];
 
 /// The mechanisms without signatures and ciphertexts: their numbers, the sizes of their keys, and their uses.
-const OTHERS: [(c::CK_MECHANISM_TYPE, (c::CK_ULONG, c::CK_ULONG), c::CK_FLAGS); 5] = [
+const OTHERS: [(c::CK_MECHANISM_TYPE, (c::CK_ULONG, c::CK_ULONG), c::CK_FLAGS); 6] = [
     (c::CKM_ECDH1_DERIVE, (255, EC_BITS.1), c::CKF_DERIVE | CURVE),
     (c::CKM_RSA_PKCS_KEY_PAIR_GEN, RSA_BITS, c::CKF_GENERATE_KEY_PAIR),
     (c::CKM_EC_KEY_PAIR_GEN, EC_BITS, c::CKF_GENERATE_KEY_PAIR | CURVE),
     (c::CKM_EC_EDWARDS_KEY_PAIR_GEN, ED25519_BITS, c::CKF_GENERATE_KEY_PAIR),
     (c::CKM_EC_MONTGOMERY_KEY_PAIR_GEN, ED25519_BITS, c::CKF_GENERATE_KEY_PAIR),
+    (c::CKM_ML_DSA_KEY_PAIR_GEN, ML_DSA_BYTES, c::CKF_GENERATE_KEY_PAIR),
 ];
 
 const CURVE: c::CK_FLAGS = c::CKF_EC_F_P | c::CKF_EC_NAMEDCURVE | c::CKF_EC_UNCOMPRESS;
@@ -83,6 +89,10 @@ pub(crate) const PARAMETER_BYTES_MAX: usize = 64;
 const RSA_BITS: (c::CK_ULONG, c::CK_ULONG) = (2048, 8192);
 const EC_BITS: (c::CK_ULONG, c::CK_ULONG) = (256, 521);
 const ED25519_BITS: (c::CK_ULONG, c::CK_ULONG) = (255, 255);
+
+/// The lengths of ML-DSA's public keys in bytes.
+const ML_DSA_BYTES: (c::CK_ULONG, c::CK_ULONG) =
+    (MlDsaSet::MlDsa44.public_bytes() as c::CK_ULONG, MlDsaSet::MlDsa87.public_bytes() as c::CK_ULONG);
 
 /// Returns the numbers of all mechanisms.
 pub(crate) fn all() -> Vec<c::CK_MECHANISM_TYPE> {
@@ -128,6 +138,7 @@ pub(crate) fn info(number: c::CK_MECHANISM_TYPE) -> Result<c::CK_MECHANISM_INFO,
         (Family::Oaep, _) => (RSA_BITS, c::CKF_DECRYPT),
         (Family::Ecdsa, _) => (EC_BITS, curve),
         (Family::Eddsa, _) => (ED25519_BITS, signs),
+        (Family::MlDsa, _) => (ML_DSA_BYTES, signs),
     };
     Ok(c::CK_MECHANISM_INFO { ulMinKeySize: bits.0, ulMaxKeySize: bits.1, flags })
 }
@@ -143,18 +154,20 @@ impl Family {
             Self::Pss => kind.modulus_bits().is_some(),
             Self::Ecdsa => kind.coordinate_bytes().is_some(),
             Self::Eddsa => kind == KeyKind::Ed25519,
+            Self::MlDsa => matches!(kind, KeyKind::MlDsa(_)),
         }
     }
 }
 
 impl Scheme {
-    fn family(self) -> Family {
+    fn family(&self) -> Family {
         match self {
             Self::Pkcs1 => Family::Pkcs1,
             Self::Pss { .. } => Family::Pss,
             Self::Oaep { .. } => Family::Oaep,
             Self::Ecdsa => Family::Ecdsa,
             Self::Eddsa => Family::Eddsa,
+            Self::MlDsa { .. } => Family::MlDsa,
         }
     }
 }
@@ -173,14 +186,29 @@ impl Mechanism {
             Family::Pss => pss(parameter, hash),
             Family::Oaep => oaep(parameter),
             Family::Eddsa => is_pure_eddsa(parameter).then_some(Scheme::Eddsa),
+            Family::MlDsa => ml_dsa(parameter),
         };
         let scheme = scheme.ok_or(Refused(c::CKR_MECHANISM_PARAM_INVALID))?;
         Ok(Self { scheme, hash })
     }
 
-    pub(crate) fn suits(self, kind: KeyKind) -> bool {
-        match self.scheme {
+    /// Returns it for messages in a context, which only ML-DSA's have.
+    ///
+    /// # Errors
+    /// Fails if the context is longer than 255 bytes, or if there is one and the mechanism takes none.
+    pub(crate) fn in_context(mut self, bytes: &[u8]) -> Result<Self, Refused> {
+        match &mut self.scheme {
+            Scheme::MlDsa { context, .. } if bytes.len() <= CONTEXT_BYTES_MAX => *context = bytes.to_vec(),
+            _ if bytes.is_empty() => {}
+            _ => return Err(Refused(c::CKR_MECHANISM_PARAM_INVALID)),
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn suits(&self, kind: KeyKind) -> bool {
+        match &self.scheme {
             Scheme::Pss { hash, mask, salt_bytes } => {
+                let (hash, mask, salt_bytes) = (*hash, *mask, *salt_bytes);
                 Operation::SignPss { hash, mask, salt_bytes }.suits(kind)
             }
             scheme => scheme.family().suits(kind),
@@ -243,6 +271,22 @@ fn oaep(parameter: &[u8]) -> Option<Scheme> {
     is_empty.then_some(Scheme::Oaep { hash, mask })
 }
 
+/// Reads `CK_SIGN_ADDITIONAL_CONTEXT`, which may be missing, without the bytes of its context.
+fn ml_dsa(parameter: &[u8]) -> Option<Scheme> {
+    type Layout = c::CK_SIGN_ADDITIONAL_CONTEXT;
+    let hedge = match parameter.len() {
+        0 => c::CKH_HEDGE_PREFERRED,
+        length if length == size_of::<Layout>() => number_at(parameter, offset_of!(Layout, hedgeVariant))?,
+        _ => return None,
+    };
+    let is_deterministic = match hedge {
+        c::CKH_HEDGE_PREFERRED | c::CKH_HEDGE_REQUIRED => false,
+        c::CKH_DETERMINISTIC_REQUIRED => true,
+        _ => return None,
+    };
+    Some(Scheme::MlDsa { is_deterministic, context: Vec::new() })
+}
+
 /// Returns whether the parameters, which may be missing, are those of Ed25519 itself: no hash before, and no context.
 fn is_pure_eddsa(parameter: &[u8]) -> bool {
     type Layout = c::CK_EDDSA_PARAMS;
@@ -268,7 +312,7 @@ mod tests {
     fn parameters_are_read() {
         let parameter = bytes(&[c::CKM_SHA256, c::CKG_MGF1_SHA1, 20]);
         let scheme = Scheme::Pss { hash: Hash::Sha256, mask: Hash::Sha1, salt_bytes: 20 };
-        let bare = Mechanism { scheme, hash: None };
+        let bare = Mechanism { scheme: scheme.clone(), hash: None };
         assert_eq!(Mechanism::of(c::CKM_RSA_PKCS_PSS, &parameter), Ok(bare));
         let whole = Mechanism { scheme, hash: Some(Hash::Sha256) };
         assert_eq!(Mechanism::of(c::CKM_SHA256_RSA_PKCS_PSS, &parameter), Ok(whole));
@@ -284,6 +328,17 @@ mod tests {
         assert!(Mechanism::of(c::CKM_EDDSA, &bytes(&[0, 0, 0])).is_ok());
         assert_eq!(Mechanism::of(c::CKM_EDDSA, &bytes(&[1, 0, 0])), wrong);
         assert_eq!(Mechanism::of(c::CKM_EDDSA, &bytes(&[0, 1, 0])), wrong);
+        let ml_dsa = |hedge| Mechanism::of(c::CKM_ML_DSA, &bytes(&[hedge, 0, 0]));
+        for (hedge, is_deterministic) in [(0, false), (1, false), (2, true)] {
+            let scheme = Scheme::MlDsa { is_deterministic, context: Vec::new() };
+            assert_eq!(ml_dsa(hedge), Ok(Mechanism { scheme, hash: None }));
+        }
+        assert_eq!(ml_dsa(3), wrong);
+        assert_eq!(Mechanism::of(c::CKM_ML_DSA, &bytes(&[0, 0])), wrong);
+        let plain = Mechanism::of(c::CKM_ML_DSA, &[]).unwrap();
+        assert!(plain.clone().in_context(&[7; 255]).is_ok());
+        assert_eq!(plain.in_context(&[7; 256]), wrong);
+        assert_eq!(Mechanism::of(c::CKM_EDDSA, &[]).unwrap().in_context(b"text"), wrong);
         assert_eq!(Mechanism::of(c::CKM_MD5_RSA_PKCS, &[]), Err(Refused(c::CKR_MECHANISM_INVALID)));
     }
 

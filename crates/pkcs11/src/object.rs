@@ -11,7 +11,7 @@ use crate::refused::Refused;
 use crate::secret::Secret;
 use cryptoki_sys as c;
 use sealane_asymmetric::{NoKey, PublicKey, der};
-use sealane_client::{Key, KeyInfo, KeyKind};
+use sealane_client::{Key, KeyInfo, KeyKind, MlDsaSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,11 +37,21 @@ pub(crate) fn kind_of_curve(parameters: &[u8]) -> Option<KeyKind> {
     }
 }
 
+/// Returns the number of a parameter set of ML-DSA (PKCS#11 3.2).
+pub(crate) fn parameter_set(set: MlDsaSet) -> c::CK_ULONG {
+    match set {
+        MlDsaSet::MlDsa44 => c::CKP_ML_DSA_44,
+        MlDsaSet::MlDsa65 => c::CKP_ML_DSA_65,
+        MlDsaSet::MlDsa87 => c::CKP_ML_DSA_87,
+    }
+}
+
 /// The public half as PKCS#11 has it.
 #[derive(Debug)]
 enum Numbers {
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
     Curve { parameters: &'static [u8], point: Vec<u8> },
+    MlDsa { set: MlDsaSet, value: Vec<u8> },
 }
 
 /// A key of the service for which there are mechanisms.
@@ -67,8 +77,7 @@ impl Content {
             KeyKind::P521 => curve(P521),
             KeyKind::Ed25519 => curve(ED25519),
             KeyKind::X25519 => curve(X25519),
-            // There are no mechanisms for it.
-            KeyKind::MlDsa(_) => return None,
+            KeyKind::MlDsa(set) => Numbers::MlDsa { set, value: bits.to_vec() },
         };
         let id = identifier(bits);
         Some(Self { key: Key { info }, numbers, id })
@@ -145,7 +154,7 @@ impl Object {
                 KeyKind::P256 | KeyKind::P384 | KeyKind::P521 => c::CKK_EC,
                 KeyKind::Ed25519 => c::CKK_EC_EDWARDS,
                 KeyKind::X25519 => c::CKK_EC_MONTGOMERY,
-                KeyKind::MlDsa(_) => c::CK_UNAVAILABLE_INFORMATION,
+                KeyKind::MlDsa(_) => c::CKK_ML_DSA,
             }),
             _ => return None,
         })
@@ -174,6 +183,9 @@ impl Object {
                 return Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE));
             }
             c::CKA_VALUE if !is_rsa => return Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE)),
+            c::CKA_SEED if matches!(self.content.numbers, Numbers::MlDsa { .. }) => {
+                return Err(Refused(c::CKR_ATTRIBUTE_SENSITIVE));
+            }
             _ => return Ok(None),
         }))
     }
@@ -185,6 +197,7 @@ impl Object {
             (c::CKA_DERIVE, _) => flag(false),
             (c::CKA_ENCRYPT | c::CKA_WRAP | c::CKA_VERIFY_RECOVER | c::CKA_TRUSTED, _) => flag(false),
             (c::CKA_MODULUS_BITS, Numbers::Rsa { modulus, .. }) => number(8 * modulus.len() as c::CK_ULONG),
+            (c::CKA_VALUE, Numbers::MlDsa { value, .. }) => value.clone(),
             _ => return None,
         })
     }
@@ -195,6 +208,7 @@ impl Object {
             (c::CKA_PUBLIC_EXPONENT, Numbers::Rsa { exponent, .. }) => Some(exponent.clone()),
             (c::CKA_EC_PARAMS, Numbers::Curve { parameters, .. }) => Some(parameters.to_vec()),
             (c::CKA_EC_POINT, Numbers::Curve { point, .. }) => Some(point.clone()),
+            (c::CKA_PARAMETER_SET, Numbers::MlDsa { set, .. }) => Some(number(parameter_set(*set))),
             _ => None,
         }
     }

@@ -52,7 +52,7 @@ impl Signature {
         if let Scheme::Oaep { .. } = mechanism.scheme {
             return Err(Refused(c::CKR_MECHANISM_INVALID));
         }
-        check(&content, found, half, mechanism)?;
+        check(&content, found, half, &mechanism)?;
         if let Scheme::Pss { hash, salt_bytes, .. } = mechanism.scheme
             && content.signature_bytes() < hash.bytes() + usize::from(salt_bytes) + 2
         {
@@ -83,6 +83,11 @@ impl Signature {
             Scheme::Pkcs1 => (data.len() + 11 <= self.content.signature_bytes(), data),
             Scheme::Pss { hash, .. } => (data.len() == hash.bytes(), data),
             Scheme::Ecdsa => (!data.is_empty(), &data[..data.len().min(ECDSA_BYTES_MAX)]),
+            Scheme::MlDsa { ref context, .. } => {
+                let public = self.content.public().map_err(|_| Refused(c::CKR_DEVICE_ERROR))?;
+                let mu = public.representative(context, data).ok_or(Refused(c::CKR_DEVICE_ERROR))?;
+                return Ok(mu.to_vec());
+            }
             Scheme::Eddsa | Scheme::Oaep { .. } => (true, data),
         };
         if is_right { Ok(data.to_vec()) } else { Err(Refused(c::CKR_DATA_LEN_RANGE)) }
@@ -97,7 +102,7 @@ impl Signature {
 }
 
 /// Fails if a half of a key cannot be used for this, or if the mechanism is for other keys.
-fn check(content: &Content, found: Half, needed: Half, mechanism: Mechanism) -> Result<(), Refused> {
+fn check(content: &Content, found: Half, needed: Half, mechanism: &Mechanism) -> Result<(), Refused> {
     if found != needed {
         return Err(Refused(c::CKR_KEY_FUNCTION_NOT_PERMITTED));
     }
@@ -139,6 +144,7 @@ impl Signing {
             Scheme::Pss { hash, mask, salt_bytes } => Operation::SignPss { hash, mask, salt_bytes },
             Scheme::Ecdsa => Operation::SignEcdsa,
             Scheme::Eddsa => Operation::SignEd25519,
+            Scheme::MlDsa { is_deterministic, .. } => Operation::SignMlDsa { is_deterministic },
             Scheme::Oaep { .. } => return Err(Refused(c::CKR_MECHANISM_INVALID)),
         };
         let made = connections.call(&content.key, operation, &bytes)?;
@@ -181,6 +187,7 @@ impl Verifying {
             }
             Scheme::Ecdsa => Verification::Ecdsa,
             Scheme::Eddsa => Verification::Ed25519,
+            Scheme::MlDsa { .. } => Verification::MlDsa,
             Scheme::Oaep { .. } => return Err(Refused(c::CKR_MECHANISM_INVALID)),
         };
         let is_valid = if mechanism.scheme == Scheme::Ecdsa {
@@ -203,12 +210,12 @@ pub(crate) struct Decrypting {
 impl Decrypting {
     pub(crate) fn start(object: Object, mechanism: Mechanism) -> Result<Self, Refused> {
         let Object { content, half } = object;
-        let operation = match (mechanism.scheme, mechanism.hash) {
+        let operation = match (&mechanism.scheme, mechanism.hash) {
             (Scheme::Pkcs1, None) => Operation::DecryptPkcs1,
-            (Scheme::Oaep { hash, mask }, _) => Operation::DecryptOaep { hash, mask },
+            (Scheme::Oaep { hash, mask }, _) => Operation::DecryptOaep { hash: *hash, mask: *mask },
             _ => return Err(Refused(c::CKR_MECHANISM_INVALID)),
         };
-        check(&content, half, Half::Private, mechanism)?;
+        check(&content, half, Half::Private, &mechanism)?;
         Ok(Self { content, operation, kept: None })
     }
 

@@ -9,12 +9,15 @@ use crate::refused::Refused;
 use crate::session::Session;
 use aws_lc_rs::rand;
 use cryptoki_sys as c;
+use sealane_client::key::CONTEXT_BYTES_MAX;
+use std::mem::size_of;
 
 /// Reads a mechanism with its parameters.
 ///
 /// # Safety
 /// `mechanism` is null, or points to a readable structure, whose parameter is null or readable for the length
-/// that it states. No alignment is needed.
+/// that it states. If it is a `CK_SIGN_ADDITIONAL_CONTEXT`, its context is null or readable for its length. No
+/// alignment is needed.
 unsafe fn mechanism_of(mechanism: *const c::CK_MECHANISM) -> Result<Mechanism, Refused> {
     if mechanism.is_null() {
         return Err(BAD);
@@ -27,7 +30,17 @@ unsafe fn mechanism_of(mechanism: *const c::CK_MECHANISM) -> Result<Mechanism, R
     }
     // SAFETY: the contract: the parameter is null or readable for its length.
     let parameter = unsafe { bytes(mechanism.pParameter.cast(), mechanism.ulParameterLen) }?;
-    Mechanism::of(mechanism.mechanism, parameter)
+    let found = Mechanism::of(mechanism.mechanism, parameter)?;
+    if mechanism.mechanism != c::CKM_ML_DSA || parameter.len() != size_of::<c::CK_SIGN_ADDITIONAL_CONTEXT>() {
+        return Ok(found);
+    }
+    // SAFETY: the parameter is as long as the structure; no alignment is needed.
+    let parameter = unsafe { parameter.as_ptr().cast::<c::CK_SIGN_ADDITIONAL_CONTEXT>().read_unaligned() };
+    if parameter.ulContextLen > CONTEXT_BYTES_MAX as c::CK_ULONG {
+        return Err(Refused(c::CKR_MECHANISM_PARAM_INVALID));
+    }
+    // SAFETY: the contract: the context is null or readable for its length.
+    found.in_context(unsafe { bytes(parameter.pContext, parameter.ulContextLen) }?)
 }
 
 /// Starts an operation with a key.
@@ -53,7 +66,7 @@ unsafe fn start(
 
 /// # Safety
 /// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
-/// parameter is null or readable for its length.
+/// parameter is null or readable for its length, and a context in it as well.
 pub(super) unsafe extern "C" fn sign_init(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *mut c::CK_MECHANISM,
@@ -65,7 +78,7 @@ pub(super) unsafe extern "C" fn sign_init(
 
 /// # Safety
 /// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
-/// parameter is null or readable for its length.
+/// parameter is null or readable for its length, and a context in it as well.
 pub(super) unsafe extern "C" fn verify_init(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *mut c::CK_MECHANISM,
@@ -77,7 +90,7 @@ pub(super) unsafe extern "C" fn verify_init(
 
 /// # Safety
 /// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
-/// parameter is null or readable for its length.
+/// parameter is null or readable for its length, and a context in it as well.
 pub(super) unsafe extern "C" fn decrypt_init(
     handle: c::CK_SESSION_HANDLE,
     mechanism: *mut c::CK_MECHANISM,

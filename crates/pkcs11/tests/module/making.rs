@@ -202,7 +202,7 @@ impl Module {
     }
 
     /// Makes a pair; returns its public and its private half.
-    fn generate(
+    pub(super) fn generate(
         &self,
         session: c::CK_SESSION_HANDLE,
         kind: c::CK_MECHANISM_TYPE,
