@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use sealane_fuzz::frugally;
 use sealane_ike::{
     ChildPolicy, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Prove, Random, Settings,
-    wire::{Exchange, HEADER_BYTES, Header, PayloadType, Payloads, Spis, TrafficSelector, payload},
+    wire::{Exchange, HEADER_BYTES, Header, PayloadType, Payloads, Spis, TrafficSelector, methods, payload},
 };
 
 /// Longest answer to a first message.
@@ -51,6 +51,9 @@ fn endpoint() -> Endpoint {
 }
 
 fuzz_target!(|input: &[u8]| {
+    if let Ok(all) = frugally(input.len(), || methods::parse(input)) {
+        assert_eq!(methods::parse(&methods::write(&all)), Ok(all));
+    }
     let Some((&first, chain)) = input.split_first() else { return };
     let first = PayloadType(first);
     if let Ok(payloads) = frugally(input.len(), || payload::parse_all(first, chain)) {

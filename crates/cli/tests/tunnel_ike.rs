@@ -9,6 +9,8 @@ mod clients;
 mod forwarding;
 #[path = "tunnel_ike/kernel.rs"]
 mod kernel;
+#[path = "tunnel_ike/ml_dsa.rs"]
+mod ml_dsa;
 mod network;
 #[path = "tunnel_ike/plain.rs"]
 mod plain;

@@ -9,7 +9,10 @@ use std::{
 
 use crate::{
     certificate::Authorities,
-    crypto::{prf::Secret, sign::SigningKey},
+    crypto::{
+        prf::Secret,
+        sign::{Allowed, SigningKey},
+    },
     eap::{EapClient, EapServer},
     event::Mode,
     identity::Identity,
@@ -61,6 +64,8 @@ pub struct Settings {
     /// Whether RSA signatures with SHA-1 are made and verified for peers that do not speak RFC 7427, such as Windows'
     /// and Apple's systems with RSA certificates.
     pub allow_sha1: bool,
+    /// Whether ML-DSA proves identities (draft-ietf-ipsecme-ikev2-pqc-auth), and methods are announced (RFC 9593).
+    pub ml_dsa: bool,
     /// A moment, and the time since 1970 at that moment. The dates of certificates are judged by this clock.
     pub clock: (Instant, Duration),
     /// Whether a new address of a peer is probed before children follow (RFC 4555, section 3.7).
@@ -80,6 +85,7 @@ impl Default for Settings {
             retransmission: Retransmission { first: Duration::from_secs(2), factor_percent: 180, tries: 5 },
             fragment_bytes: 1232,
             allow_sha1: false,
+            ml_dsa: false,
             clock: (Instant::now(), SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()),
             return_routability: true,
             pools: Vec::new(),
@@ -88,6 +94,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns the signatures that are made and verified beside those that always are.
+    pub(crate) fn allowed(&self) -> Allowed {
+        Allowed { sha1: self.allow_sha1, ml_dsa: self.ml_dsa }
+    }
+
     /// Returns the time since 1970.
     pub(crate) fn unix_time(&self, now: Instant) -> Duration {
         let (moment, unix_time) = self.clock;

@@ -11,11 +11,11 @@ use sealane_ike::{
     Offer,
     crypto::{
         CryptoError, Encryption, Integrity, KeyExchange, Ongoing, Sealer, exchange,
-        sign::{self, Hash, Method, SigningKey},
+        sign::{self, Allowed, Hash, Method, NoSignature, SigningKey},
     },
     eap::mschapv2::{PasswordHash, challenge_hash, server_proof, session_key, user_proof},
     offer::{self, Exchanges},
-    wire::{Protocol, Transform, TransformType},
+    wire::{Announcement, Protocol, Transform, TransformType},
 };
 
 #[test]
@@ -110,6 +110,69 @@ proptest! {
     }
 }
 
+const NONE: Allowed = Allowed { sha1: false, ml_dsa: false };
+const SHA1: Allowed = Allowed { sha1: true, ml_dsa: false };
+const ML_DSA: Allowed = Allowed { sha1: false, ml_dsa: true };
+
+/// Returns a key of each set of ML-DSA.
+fn keys_of_ml_dsa() -> [SigningKey; 3] {
+    [&signature::ML_DSA_44_SIGNING, &signature::ML_DSA_65_SIGNING, &signature::ML_DSA_87_SIGNING].map(|set| {
+        let pair = signature::PqdsaKeyPair::generate(set).unwrap();
+        SigningKey::from_pkcs8(pair.to_pkcs8v1().unwrap().as_ref()).unwrap()
+    })
+}
+
+#[test]
+fn ml_dsa_signs_where_both_ends_allow_it() {
+    let keys = keys_of_ml_dsa();
+    let all: Vec<u16> = Hash::ALL.iter().map(|hash| hash.number()).collect();
+    for (key, last) in keys.iter().zip([0x11, 0x12, 0x13]) {
+        assert!(sign::is_ml_dsa(key.public_key()));
+        assert_eq!(key.sign(&all, None, NONE, b"octets"), Err(NoSignature::MlDsa));
+        // It signs the message itself.
+        assert_eq!(key.sign(&[2, 3, 4], None, ML_DSA, b"octets"), Err(NoSignature::NotTaken));
+        assert_eq!(key.sign(&[], None, ML_DSA, b"octets"), Err(NoSignature::NotTaken));
+        let (method, data) = key.sign(&all, None, ML_DSA, b"octets").unwrap();
+        // The draft's identifier, of 13 bytes.
+        let identifier = hex!("0d 30 0b 06 09 60 86 48 01 65 03 04 03");
+        assert_eq!((method, &data[..13], data[13]), (Method::DIGITAL_SIGNATURE, &identifier[..], last));
+        let public = key.public_key();
+        assert_eq!(sign::verify(public, method, ML_DSA, b"octets", &data), Ok(()));
+        assert!(sign::verify(public, method, NONE, b"octets", &data).is_err());
+        assert!(sign::verify(public, method, ML_DSA, b"others", &data).is_err());
+        for other in keys.iter().filter(|other| other.public_key() != public) {
+            assert!(sign::verify(other.public_key(), method, ML_DSA, b"octets", &data).is_err());
+        }
+        for cut in (0..data.len()).step_by(97) {
+            assert!(sign::verify(public, method, ML_DSA, b"octets", &data[..cut]).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_key_signs_what_the_other_end_announces_and_nothing_else() {
+    let all: Vec<u16> = Hash::ALL.iter().map(|hash| hash.number()).collect();
+    let (usual, more) = (sign::announcements(NONE), sign::announcements(ML_DSA));
+    let [_, ml_dsa, _] = &keys_of_ml_dsa();
+    assert_eq!(ml_dsa.sign(&all, Some(&usual), ML_DSA, b"octets"), Err(NoSignature::NotAnnounced));
+    assert!(ml_dsa.sign(&all, Some(&more), ML_DSA, b"octets").is_ok());
+    for key in &keys() {
+        assert!(key.sign(&all, Some(&usual), NONE, b"octets").is_ok(), "{key:?}");
+        let shared = [Announcement { method: Method::SHARED_KEY.0, identifier: Vec::new() }];
+        assert_eq!(key.sign(&all, Some(&shared), NONE, b"octets"), Err(NoSignature::NotAnnounced));
+        // The method alone stands for all of its algorithms.
+        let any = [Announcement { method: Method::DIGITAL_SIGNATURE.0, identifier: Vec::new() }];
+        assert!(key.sign(&all, Some(&any), NONE, b"octets").is_ok(), "{key:?}");
+    }
+    // RSA finds another padding.
+    let rsa = keys().pop().unwrap();
+    let pkcs1: Vec<_> = usual.into_iter().filter(|one| one.identifier.get(12) == Some(&0x0c)).collect();
+    assert_eq!(pkcs1.len(), 1);
+    let (method, data) = rsa.sign(&all, Some(&pkcs1), NONE, b"octets").unwrap();
+    assert!(data[1..].starts_with(&pkcs1[0].identifier));
+    assert_eq!(sign::verify(rsa.public_key(), method, NONE, b"octets", &data), Ok(()));
+}
+
 fn keys() -> Vec<SigningKey> {
     let random = SystemRandom::new();
     let p256 = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
@@ -127,35 +190,37 @@ fn signatures_are_their_keys_alone() {
     let keys = keys();
     let all: Vec<u16> = Hash::ALL.iter().map(|hash| hash.number()).collect();
     for (index, key) in keys.iter().enumerate() {
-        let (method, data) = key.sign(&all, false, b"octets").unwrap();
+        let (method, data) = key.sign(&all, None, NONE, b"octets").unwrap();
         assert_eq!(method, Method::DIGITAL_SIGNATURE);
         for (other, verifier) in keys.iter().enumerate() {
-            let verified = sign::verify(verifier.public_key(), method, false, b"octets", &data);
+            let verified = sign::verify(verifier.public_key(), method, NONE, b"octets", &data);
             assert_eq!(verified.is_ok(), index == other);
         }
         let public = key.public_key();
-        assert!(sign::verify(public, method, false, b"other octets", &data).is_err());
-        assert!(sign::verify(public, Method::SHARED_KEY, true, b"octets", &data).is_err());
+        assert!(sign::verify(public, method, NONE, b"other octets", &data).is_err());
+        assert!(sign::verify(public, Method::SHARED_KEY, SHA1, b"octets", &data).is_err());
         for cut in 0..data.len() {
-            assert!(sign::verify(public, method, true, b"octets", &data[..cut]).is_err());
+            assert!(sign::verify(public, method, SHA1, b"octets", &data[..cut]).is_err());
         }
     }
     let [ed25519, p256, p384, rsa] = &keys[..] else { panic!("four keys") };
     // A peer without RFC 7427 accepts r and s, and RSA with SHA-1 only.
     for (key, method) in [(p256, Method::ECDSA_256), (p384, Method::ECDSA_384)] {
-        let (made, data) = key.sign(&[], false, b"octets").unwrap();
+        let (made, data) = key.sign(&[], None, NONE, b"octets").unwrap();
         assert_eq!(made, method);
-        assert_eq!(sign::verify(key.public_key(), method, false, b"octets", &data), Ok(()));
+        assert_eq!(sign::verify(key.public_key(), method, NONE, b"octets", &data), Ok(()));
     }
-    assert!(rsa.sign(&[], false, b"octets").is_none() && ed25519.sign(&[], true, b"octets").is_none());
-    let (method, data) = rsa.sign(&[], true, b"octets").unwrap();
+    assert!(
+        rsa.sign(&[], None, NONE, b"octets").is_err() && ed25519.sign(&[], None, SHA1, b"octets").is_err()
+    );
+    let (method, data) = rsa.sign(&[], None, SHA1, b"octets").unwrap();
     assert_eq!(method, Method::RSA);
-    assert!(sign::verify(rsa.public_key(), method, true, b"octets", &data).is_ok());
-    assert!(sign::verify(rsa.public_key(), method, false, b"octets", &data).is_err());
-    assert!(sign::verify(rsa.public_key(), method, true, b"others", &data).is_err());
-    assert!(ed25519.sign(&[2, 3, 4], false, b"octets").is_none(), "without Identity there is no Ed25519");
+    assert!(sign::verify(rsa.public_key(), method, SHA1, b"octets", &data).is_ok());
+    assert!(sign::verify(rsa.public_key(), method, NONE, b"octets", &data).is_err());
+    assert!(sign::verify(rsa.public_key(), method, SHA1, b"others", &data).is_err());
+    assert!(ed25519.sign(&[2, 3, 4], None, NONE, b"octets").is_err(), "without Identity there is no Ed25519");
     assert!(SigningKey::from_pkcs8(b"no key").is_err());
-    assert!(sign::verify(b"no key", Method::DIGITAL_SIGNATURE, false, b"", b"").is_err());
+    assert!(sign::verify(b"no key", Method::DIGITAL_SIGNATURE, NONE, b"", b"").is_err());
 }
 
 #[test]

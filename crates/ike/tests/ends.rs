@@ -302,6 +302,59 @@ fn raw_public_keys_prove_who_both_ends_are() {
     assert!(matches!(pair.ends[1].down[..], [Reason::Refused { kind: NotifyType::AUTHENTICATION_FAILED }]));
 }
 
+/// Keys of ML-DSA take fragments, and the option at both ends.
+#[test]
+fn ml_dsa_proves_who_both_ends_are_where_both_allow_it() {
+    let keys = [&signature::ML_DSA_65_SIGNING, &signature::ML_DSA_87_SIGNING].map(|set| {
+        let pair = signature::PqdsaKeyPair::generate(set).unwrap();
+        Arc::new(SigningKey::from_pkcs8(pair.to_pkcs8v1().unwrap().as_ref()).unwrap())
+    });
+    let mut peers = [peer(0), peer(1)];
+    for (index, peer) in peers.iter_mut().enumerate() {
+        peer.prove = Prove::Signature { key: keys[index].clone(), certificates: Vec::new() };
+        peer.expect = Expect::PublicKeys(vec![keys[1 - index].public_key().to_vec()]);
+    }
+    let settings = Settings { ml_dsa: true, ..Settings::default() };
+    let mut pair = Pair::with_settings(peers.clone().map(|peer| vec![peer]), 1, settings.clone());
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert!(pair.sent > 10, "{} datagrams: keys and signatures have more bytes than a datagram", pair.sent);
+    for allowed in [[true, false], [false, true]] {
+        let mut pair = Pair::with_settings(peers.clone().map(|peer| vec![peer]), 1, settings.clone());
+        for (end, (peer, allowed)) in pair.ends.iter_mut().zip(peers.clone().into_iter().zip(allowed)) {
+            *end = End::new(
+                Settings { ml_dsa: allowed, ..Settings::default() },
+                vec![peer],
+                7 + u64::from(allowed),
+            );
+        }
+        pair.initiate(0);
+        pair.run_seconds(120);
+        pair.assert_agree();
+        let told = pair.ends.iter().flat_map(|end| &end.down).map(ToString::to_string).collect::<String>();
+        assert!(told.contains("`ml-dsa = true`"), "{allowed:?}: {told}");
+    }
+}
+
+/// An end that announces methods gets none that it has not announced.
+#[test]
+fn a_key_of_another_method_than_announced_is_told_before_it_is_used() {
+    let key = Arc::new(SigningKey::from_pkcs8(&ed25519()).unwrap());
+    let mut peers = [peer(0), peer(1)];
+    peers[0].prove = Prove::Signature { key, certificates: Vec::new() };
+    let settings = Settings { ml_dsa: true, ..Settings::default() };
+    let mut pair = Pair::with_settings(peers.map(|peer| vec![peer]), 1, settings);
+    pair.initiate(0);
+    pair.run_seconds(120);
+    let told = pair.ends[0].down.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("announces no method"), "{told}");
+}
+
+fn ed25519() -> Vec<u8> {
+    Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap().as_ref().to_vec()
+}
+
 #[test]
 fn transport_mode_is_taken_where_both_want_it_and_declined_elsewhere() {
     for (wanted, expected) in

@@ -276,8 +276,8 @@ fn no_key(path: &Path) -> CredentialError {
     content(
         path,
         format_args!(
-            "it is not a private key in PKCS #8 and PEM (BEGIN PRIVATE KEY) of Ed25519, ECDSA on P-256 or P-384, or RSA of 2,048 bits \
-             or more; `openssl pkcs8 -topk8 -nocrypt -in {} -out NEW` writes one",
+            "it is not a private key in PKCS #8 and PEM (BEGIN PRIVATE KEY) of Ed25519, ECDSA on P-256 or P-384, RSA of 2,048 bits \
+             or more, or ML-DSA; `openssl pkcs8 -topk8 -nocrypt -in {} -out NEW` writes one",
             path.display()
         ),
     )

@@ -4,17 +4,21 @@
 //! Guarantees: a certificate names its host in full, because clients check nothing else (RFC 6125; addresses are
 //! written as names as well, because Windows checks those); every client accepts it for IKE (RFC 4945, section
 //! 5.1.3.12: serverAuth, clientAuth and iKEIntermediate); it is valid for no longer than Apple's systems accept. A
-//! private key is wiped after use.
+//! private key is wiped after use. An authority of ML-DSA-65 vouches for keys of ML-DSA-65 alone, and others for none: a path is as
+//! strong as its weakest signature.
 
 use std::{
     net::IpAddr,
     time::{Duration, SystemTime},
 };
 
+use aws_lc_rs::signature::{KeyPair as _, ML_DSA_65_SIGNING, PqdsaKeyPair};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize, SanType, SerialNumber,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ML_DSA_65, PKCS_RSA_SHA256, PublicKeyData,
+    RsaKeySize, SanType, SerialNumber, SignatureAlgorithm, SigningKey,
 };
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use zeroize::Zeroizing;
 
 /// The validity of a gateway's certificate in days: Apple's systems accept at most 825 days, including the day
@@ -34,12 +38,61 @@ pub enum KeyKind {
     Ecdsa,
     /// RSA of 3,072 bits, for iOS that is configured by hand.
     Rsa,
+    /// ML-DSA-65, for gateways with `ml-dsa = true`.
+    MlDsa,
 }
 
 /// The certificate cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error("no certificate can be made: {0}")]
-pub struct PkiError(#[from] rcgen::Error);
+pub enum PkiError {
+    /// The cryptographic library refuses.
+    #[error("no certificate can be made: {0}")]
+    Library(#[from] rcgen::Error),
+    /// The key is to be of another kind than the authority's allows.
+    #[error("the authority has a key of {authority}, and certificates of one kind do not mix: {advice}")]
+    Mixed {
+        /// The kind of the authority's key.
+        authority: &'static str,
+        /// The way out.
+        advice: &'static str,
+    },
+}
+
+/// The key of an authority.
+enum Key {
+    Usual(KeyPair),
+    MlDsa(PqdsaKeyPair),
+}
+
+impl PublicKeyData for Key {
+    fn der_bytes(&self) -> &[u8] {
+        match self {
+            Self::Usual(key) => key.public_key_raw(),
+            Self::MlDsa(key) => key.public_key().as_ref(),
+        }
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        match self {
+            Self::Usual(key) => key.algorithm(),
+            Self::MlDsa(_) => &PKCS_ML_DSA_65,
+        }
+    }
+}
+
+impl SigningKey for Key {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        match self {
+            Self::Usual(key) => key.sign(message),
+            Self::MlDsa(key) => {
+                let mut signature = vec![0; key.algorithm().signature_len()];
+                let length = key.sign(message, &mut signature).map_err(|_| rcgen::Error::RemoteKeyError)?;
+                signature.truncate(length);
+                Ok(signature)
+            }
+        }
+    }
+}
 
 /// A private key and its certificate, in PEM.
 pub struct Issued {
@@ -56,7 +109,7 @@ impl std::fmt::Debug for Issued {
 }
 
 /// The private key of an authority, and the name that is derived from it.
-pub struct Authority(Issuer<'static, KeyPair>);
+pub struct Authority(Issuer<'static, Key>);
 
 impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -85,8 +138,8 @@ fn parameters(name: &str, days: u32) -> CertificateParams {
 
 /// Returns the parameters of the authority with this key. Its name is derived from the key, so that it need not be
 /// read from the certificate.
-fn of_authority(key: &KeyPair) -> CertificateParams {
-    let digest = blake3::hash(key.public_key_raw());
+fn of_authority(key: &impl PublicKeyData) -> CertificateParams {
+    let digest = blake3::hash(key.der_bytes());
     let mut parameters = parameters(&format!("Sealane authority {}", &digest.to_hex()[..8]), AUTHORITY_DAYS);
     // Certificates of gateways are directly below it.
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -95,16 +148,19 @@ fn of_authority(key: &KeyPair) -> CertificateParams {
 }
 
 impl Authority {
-    /// Creates an authority, with its key and certificate.
+    /// Creates an authority, with its key and certificate: of ML-DSA-65 for keys of that, and otherwise of ECDSA.
     ///
     /// # Errors
     /// Fails if the cryptographic library refuses.
-    pub fn create() -> Result<(Self, Issued), PkiError> {
-        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    pub fn create(kind: KeyKind) -> Result<(Self, Issued), PkiError> {
+        let key = match kind {
+            KeyKind::MlDsa => KeyPair::generate_for(&PKCS_ML_DSA_65)?,
+            KeyKind::Ecdsa | KeyKind::Rsa => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
+        };
         let parameters = of_authority(&key);
         let certificate = parameters.self_signed(&key)?.pem();
         let issued = Issued { key: Zeroizing::new(key.serialize_pem()), certificate };
-        Ok((Self(Issuer::new(parameters, key)), issued))
+        Ok((Self(Issuer::new(parameters, Key::Usual(key))), issued))
     }
 
     /// Returns the authority with this private key, PKCS #8 in PEM.
@@ -112,7 +168,14 @@ impl Authority {
     /// # Errors
     /// Fails if the text is not such a key.
     pub fn load(key: &str) -> Result<Self, PkiError> {
-        let key = KeyPair::from_pem(key)?;
+        // The library makes keys of ML-DSA, and does not read them.
+        let read = PrivatePkcs8KeyDer::from_pem_slice(key.as_bytes()).ok();
+        let ml_dsa =
+            read.and_then(|der| PqdsaKeyPair::from_pkcs8(&ML_DSA_65_SIGNING, der.secret_pkcs8_der()).ok());
+        let key = match ml_dsa {
+            Some(key) => Key::MlDsa(key),
+            None => Key::Usual(KeyPair::from_pem(key)?),
+        };
         Ok(Self(Issuer::new(of_authority(&key), key)))
     }
 
@@ -154,7 +217,17 @@ impl Authority {
         usages: Vec<ExtendedKeyUsagePurpose>,
         kind: KeyKind,
     ) -> Result<Issued, PkiError> {
+        let is_ml_dsa = self.0.key().algorithm() == &PKCS_ML_DSA_65;
+        if is_ml_dsa && kind != KeyKind::MlDsa {
+            let advice = "add --ml-dsa, or choose another folder";
+            return Err(PkiError::Mixed { authority: "ML-DSA-65", advice });
+        }
+        if !is_ml_dsa && kind == KeyKind::MlDsa {
+            let advice = "choose another folder for --ml-dsa";
+            return Err(PkiError::Mixed { authority: "ECDSA", advice });
+        }
         let key = match kind {
+            KeyKind::MlDsa => KeyPair::generate_for(&PKCS_ML_DSA_65)?,
             KeyKind::Ecdsa => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?,
             KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_3072)?,
         };

@@ -498,7 +498,7 @@ mod tests {
     /// Returns the site of a gateway with its files, and the profile of a user.
     fn profile(networks: &str, user: &str, connection: &str) -> (Site, Result<Profile, ProfileError>) {
         let folder = tempfile::tempdir().expect("a folder");
-        let (authority, root) = Authority::create().expect("an authority");
+        let (authority, root) = Authority::create(KeyKind::Ecdsa).expect("an authority");
         let issued = authority.issue("vpn.example.org", &[], KeyKind::Ecdsa).expect("a certificate");
         for (name, text) in [
             ("ca.crt", &*root.certificate),
@@ -589,11 +589,11 @@ mod tests {
     fn a_users_certificate_is_in_every_profile_if_the_gateway_takes_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
-        let (authority, root) = Authority::create().expect("an authority");
+        let (authority, root) = Authority::create(KeyKind::Ecdsa).expect("an authority");
         let gateway = authority.issue("vpn.example.org", &[], KeyKind::Ecdsa).expect("a certificate");
         let alice = authority.issue_user("alice@example.org", KeyKind::Ecdsa).expect("a certificate");
         let bob = authority.issue_user("bob", KeyKind::Ecdsa).expect("a certificate");
-        let (_, stranger) = Authority::create().expect("an authority");
+        let (_, stranger) = Authority::create(KeyKind::Ecdsa).expect("an authority");
         for (name, text) in [
             ("ca.crt", &*root.certificate),
             ("other.crt", &stranger.certificate),

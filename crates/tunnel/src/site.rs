@@ -48,6 +48,8 @@
 //! Where packets wait, flows take turns (`queueing = "fq-codel"` beside `listen`, the default), or with `"fifo"` leave in their order. With
 //! the former `rate = "95Mbit"` at a peer bounds what leaves for it.
 //!
+//! `ml-dsa = true` beside `listen` lets keys and certificates of ML-DSA prove who ends with `ike` are; the standard is a draft.
+//!
 //! `up` and `down` beside `listen` are commands for the shell, run when packets flow and when the gateway has ended,
 //! with the rights of the user who starts the gateway. `dns` names resolvers that this host uses while the gateway is
 //! up, and `dns-search` the domains for which it uses them; without it, it uses them for all.
@@ -169,6 +171,8 @@ pub struct Site {
     pub forwards: bool,
     /// Packets of clients that leave by other interfaces than the device get this host's address.
     pub masquerades: bool,
+    /// Peers that speak IKE, and this gateway, may prove themselves by ML-DSA.
+    pub ml_dsa: bool,
     /// The order in which packets of the device leave.
     pub queueing: Queueing,
     /// The addresses for clients.
@@ -310,6 +314,8 @@ struct RawSite {
     dns_search: Vec<Spanned<String>>,
     forwarding: Option<bool>,
     masquerade: Option<Spanned<bool>>,
+    #[serde(default)]
+    ml_dsa: bool,
     queueing: Option<Spanned<String>>,
     pool: Option<Spanned<RawPool>>,
     #[serde(default)]
@@ -474,6 +480,7 @@ impl Site {
             hooks: Hooks::read(&place, &raw)?,
             fails_open: raw.fail_open,
             forwards: false,
+            ml_dsa: raw.ml_dsa,
             queueing: choice(
                 &place,
                 raw.queueing.as_ref(),

@@ -64,7 +64,7 @@ fn gateway() -> Endpoint {
         ..open.clone()
     };
     let pool = Pool { addresses: vec![([10, 9, 0, 1].into(), [10, 9, 0, 9].into())], ..Pool::default() };
-    let settings = Settings { allow_sha1: true, pools: vec![pool], ..Settings::default() };
+    let settings = Settings { allow_sha1: true, ml_dsa: true, pools: vec![pool], ..Settings::default() };
     Endpoint::new(settings, vec![named, open], Random::system())
 }
 

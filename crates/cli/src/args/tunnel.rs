@@ -121,6 +121,10 @@ While the gateway is up, this host forwards packets between the device and its i
 more than the gateway's own; `forwarding = true` or `false` beside `listen` says otherwise. With `masquerade = true`, packets of \
 clients of the pool leave by other interfaces with this host's address.
 
+With `ml-dsa = true` beside `listen` at both ends, keys and certificates of ML-DSA (FIPS 204) prove who the ends of `ike` are, against \
+quantum computers as well; `sealane tunnel pki --ml-dsa` makes them. The standard for IKE is a draft, so it is off otherwise, and a \
+key of ML-DSA is refused.
+
 Packets that the link does not take yet wait in the gateway, where flows take turns, those that send little first, and one whose \
 packets wait for long is told so by ECN or loses one (FQ-CoDel, RFC 8290): so a call does not feel a download beside it. \
 `queueing = \"fifo\"` beside `listen` leaves packets in their order. `rate = \"95Mbit\"` in a peer keeps to the rate of a modem \
@@ -253,6 +257,9 @@ pub struct TunnelPkiArgs {
     /// Make RSA keys, which iOS needs if it is configured by hand; the default is ECDSA
     #[arg(long)]
     pub rsa: bool,
+    /// Make keys of ML-DSA-65 (FIPS 204) for gateways of ours with `ml-dsa = true`, in a folder of their own
+    #[arg(long, conflicts_with_all = ["rsa", "users"])]
+    pub ml_dsa: bool,
 }
 
 /// Arguments of `sealane tunnel up`.

@@ -65,8 +65,12 @@ pub(super) fn run(arguments: &TunnelPkiArgs) -> Result<(), Failure> {
     let make = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
     make.with_context(|| format!("cannot make the folder {}", folder.display())).map_err(failed)?;
     let mut made = Vec::new();
-    let authority = authority(folder, &mut made)?;
-    let kind = if arguments.rsa { KeyKind::Rsa } else { KeyKind::Ecdsa };
+    let kind = match (arguments.rsa, arguments.ml_dsa) {
+        (true, _) => KeyKind::Rsa,
+        (_, true) => KeyKind::MlDsa,
+        _ => KeyKind::Ecdsa,
+    };
+    let authority = authority(folder, kind, &mut made)?;
     for name in &arguments.names {
         let issued =
             authority.issue(name, &arguments.addresses, kind).map_err(|error| usage(error.into()))?;
@@ -85,7 +89,7 @@ pub(super) fn run(arguments: &TunnelPkiArgs) -> Result<(), Failure> {
 }
 
 /// Returns the authority of the folder, which is created if there is none.
-fn authority(folder: &Path, made: &mut Vec<PathBuf>) -> Result<Authority, Failure> {
+fn authority(folder: &Path, kind: KeyKind, made: &mut Vec<PathBuf>) -> Result<Authority, Failure> {
     let [key, certificate] = AUTHORITY.map(|name| folder.join(name));
     match (key.exists(), certificate.exists()) {
         (true, _) => {
@@ -101,7 +105,7 @@ fn authority(folder: &Path, made: &mut Vec<PathBuf>) -> Result<Authority, Failur
             )))
         }
         (false, false) => {
-            let (authority, issued) = Authority::create().map_err(|error| failed(error.into()))?;
+            let (authority, issued) = Authority::create(kind).map_err(|error| failed(error.into()))?;
             write(&issued, [key, certificate], made)?;
             Ok(authority)
         }

@@ -1,16 +1,21 @@
-//! Signatures of AUTH payloads: those of RFC 7427, and the older methods of RFC 7296 and RFC 4754 for clients without
-//! RFC 7427.
+//! Signatures of AUTH payloads: those of RFC 7427, with ML-DSA (draft-ietf-ipsecme-ikev2-pqc-auth) where that is allowed, and
+//! the older methods of RFC 7296 and RFC 4754 for clients without RFC 7427.
 //!
 //! Guarantees: a signature is verified with the algorithm that its identifier names, byte for byte; SHA-1 is verified
-//! only where that was allowed, and used for signing only if the other end accepts nothing else.
+//! only where that was allowed, and used for signing only if the other end accepts nothing else; an end that announces methods
+//! (RFC 9593) gets none that it has not announced.
 
 use aws_lc_rs::{
     encoding::{AsDer as _, PublicKeyX509Der},
     rand::SystemRandom,
-    signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair, UnparsedPublicKey, VerificationAlgorithm},
+    signature::{
+        self, EcdsaKeyPair, Ed25519KeyPair, PqdsaKeyPair, RsaKeyPair, UnparsedPublicKey,
+        VerificationAlgorithm,
+    },
 };
 
 use super::{CryptoError, legacy};
+use crate::wire::Announcement;
 
 /// A hash algorithm of a SIGNATURE_HASH_ALGORITHMS notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +26,7 @@ pub enum Hash {
     Sha384,
     /// SHA2-512.
     Sha512,
-    /// The message itself, as Ed25519 takes it (RFC 8420).
+    /// The message itself, as Ed25519 takes it (RFC 8420), and ML-DSA.
     Identity,
 }
 
@@ -64,6 +69,24 @@ enum KeyType {
     P256,
     P384,
     Rsa,
+    MlDsa44,
+    MlDsa65,
+    MlDsa87,
+}
+
+impl KeyType {
+    const fn is_ml_dsa(self) -> bool {
+        matches!(self, Self::MlDsa44 | Self::MlDsa65 | Self::MlDsa87)
+    }
+}
+
+/// The signatures that are made and verified beside those that always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// RSA with SHA-1, for peers without RFC 7427.
+    pub sha1: bool,
+    /// ML-DSA, of which the standard for IKE is a draft.
+    pub ml_dsa: bool,
 }
 
 /// `id-Ed25519`, `id-ecPublicKey` with its curve, and `rsaEncryption`, as encoded in a SubjectPublicKeyInfo.
@@ -78,6 +101,17 @@ const EC_P384: &[u8] = &[
 ];
 const RSA: &[u8] =
     &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
+
+macro_rules! ml_dsa_identifier {
+    ($last:literal) => {
+        &[0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, $last]
+    };
+}
+
+/// `id-ml-dsa-44` and the others (RFC 9881), which are those of signatures as well.
+const ML_DSA_44: &[u8] = ml_dsa_identifier!(0x11);
+const ML_DSA_65: &[u8] = ml_dsa_identifier!(0x12);
+const ML_DSA_87: &[u8] = ml_dsa_identifier!(0x13);
 
 /// One algorithm of RFC 7427: its identifier (appendix A), and the algorithms that sign and verify it.
 struct Algorithm {
@@ -168,7 +202,37 @@ const ALGORITHMS: &[Algorithm] = &[
         hash: Hash::Sha512,
         verification: &signature::RSA_PKCS1_2048_8192_SHA512,
     },
+    Algorithm {
+        identifier: ML_DSA_44,
+        key: KeyType::MlDsa44,
+        hash: Hash::Identity,
+        verification: &signature::ML_DSA_44,
+    },
+    Algorithm {
+        identifier: ML_DSA_65,
+        key: KeyType::MlDsa65,
+        hash: Hash::Identity,
+        verification: &signature::ML_DSA_65,
+    },
+    Algorithm {
+        identifier: ML_DSA_87,
+        key: KeyType::MlDsa87,
+        hash: Hash::Identity,
+        verification: &signature::ML_DSA_87,
+    },
 ];
+
+/// Returns what an end announces that verifies signatures (RFC 9593).
+pub fn announcements(allowed: Allowed) -> Vec<Announcement> {
+    let rows = ALGORITHMS.iter().filter(|row| allowed.ml_dsa || !row.key.is_ml_dsa());
+    let named = rows.map(|row| (Method::DIGITAL_SIGNATURE, row.identifier.to_vec()));
+    let mut older = vec![Method::ECDSA_256, Method::ECDSA_384];
+    if allowed.sha1 {
+        older.push(Method::RSA);
+    }
+    let older = older.into_iter().map(|method| (method, Vec::new()));
+    named.chain(older).map(|(method, identifier)| Announcement { method: method.0, identifier }).collect()
+}
 
 enum Pair {
     Ed25519(Ed25519KeyPair),
@@ -176,6 +240,7 @@ enum Pair {
     Ecdsa(KeyType, EcdsaKeyPair, EcdsaKeyPair),
     /// The second field is the same key, for signatures with SHA-1.
     Rsa(RsaKeyPair, legacy::RsaKey),
+    MlDsa(KeyType, PqdsaKeyPair),
 }
 
 /// Our own private key.
@@ -192,8 +257,26 @@ impl std::fmt::Debug for SigningKey {
 
 /// A private key that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a private key of Ed25519, ECDSA on P-256 or P-384, or RSA of 2,048 bits or more, as PKCS #8")]
+#[error(
+    "not a private key of Ed25519, ECDSA on P-256 or P-384, RSA of 2,048 bits or more, or ML-DSA, as PKCS #8"
+)]
 pub struct KeyError;
+
+/// The reason why a key makes no signature for a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSignature {
+    /// The key is of ML-DSA, which is not allowed.
+    #[error("our key is of ML-DSA, which is a draft for IKE: `ml-dsa = true` beside `listen` allows it")]
+    MlDsa,
+    /// The peer has not announced the algorithm.
+    #[error("the peer announces no method that our key can use")]
+    NotAnnounced,
+    /// The peer does not take the algorithm, or the library refuses.
+    #[error(
+        "the peer takes no signature that our key makes: one of RFC 7427, or of an RSA key with SHA-1 where that is allowed"
+    )]
+    NotTaken,
+}
 
 impl SigningKey {
     /// Reads a private key, PKCS #8 in DER.
@@ -222,6 +305,16 @@ impl SigningKey {
                 &signature::ECDSA_P384_SHA384_FIXED_SIGNING,
             ),
         ];
+        let sets = [
+            (KeyType::MlDsa44, &signature::ML_DSA_44_SIGNING),
+            (KeyType::MlDsa65, &signature::ML_DSA_65_SIGNING),
+            (KeyType::MlDsa87, &signature::ML_DSA_87_SIGNING),
+        ];
+        for (key, set) in sets {
+            if let Ok(pair) = PqdsaKeyPair::from_pkcs8(set, der) {
+                return Ok(Self { public: public(&pair)?, pair: Pair::MlDsa(key, pair) });
+            }
+        }
         for (key, named, fixed) in curves {
             if let (Ok(pair), Ok(fixed)) =
                 (EcdsaKeyPair::from_pkcs8(named, der), EcdsaKeyPair::from_pkcs8(fixed, der))
@@ -247,48 +340,102 @@ impl SigningKey {
             Pair::Ed25519(_) => KeyType::Ed25519,
             Pair::Ecdsa(key, ..) => *key,
             Pair::Rsa(..) => KeyType::Rsa,
+            Pair::MlDsa(key, _) => *key,
         }
     }
 
-    /// Signs `octets` with the best algorithm that a peer accepts whose hash algorithms are `hashes`. Returns the
-    /// method and the AUTH payload's data. A peer that names no hash algorithm only knows the methods of RFC 7296;
-    /// the one for RSA keys uses SHA-1.
+    /// Signs `octets` with the best algorithm that a peer accepts whose hash algorithms are `hashes`, and which has announced
+    /// these methods. Returns the method and the AUTH payload's data. A peer that names no hash algorithm only knows the
+    /// methods of RFC 7296; the one for RSA keys uses SHA-1.
     ///
     /// # Errors
-    /// Returns `None` if the peer accepts no signature that this key makes, or only one with SHA-1 where that is not
-    /// allowed.
-    pub fn sign(&self, hashes: &[u16], allow_sha1: bool, octets: &[u8]) -> Option<(Method, Vec<u8>)> {
+    /// Fails if the peer accepts no signature that this key makes, or only one that is not allowed.
+    pub fn sign(
+        &self,
+        hashes: &[u16],
+        announced: Option<&[Announcement]>,
+        allowed: Allowed,
+        octets: &[u8],
+    ) -> Result<(Method, Vec<u8>), NoSignature> {
+        let key = self.key_type();
+        if key.is_ml_dsa() && !allowed.ml_dsa {
+            return Err(NoSignature::MlDsa);
+        }
+        // An announcement without an algorithm stands for all.
+        let is_announced = |method: Method, identifier: &[u8]| {
+            announced.is_none_or(|all| {
+                let mut of_method = all.iter().filter(|one| one.method == method.0);
+                of_method.any(|one| one.identifier.is_empty() || one.identifier == identifier)
+            })
+        };
+        let failed = |_| NoSignature::NotTaken;
         if hashes.is_empty() {
-            return match &self.pair {
-                Pair::Ed25519(_) => None,
+            let (method, data) = match &self.pair {
+                Pair::Ed25519(_) | Pair::MlDsa(..) => return Err(NoSignature::NotTaken),
                 Pair::Ecdsa(key, _, fixed) => {
                     let method = if *key == KeyType::P256 { Method::ECDSA_256 } else { Method::ECDSA_384 };
-                    Some((method, fixed.sign(&SystemRandom::new(), octets).ok()?.as_ref().to_vec()))
+                    (method, fixed.sign(&SystemRandom::new(), octets).map_err(failed)?.as_ref().to_vec())
                 }
-                Pair::Rsa(_, legacy) if allow_sha1 => Some((Method::RSA, legacy.sign(octets)?)),
-                Pair::Rsa(..) => None,
+                Pair::Rsa(_, legacy) if allowed.sha1 => {
+                    (Method::RSA, legacy.sign(octets).ok_or(NoSignature::NotTaken)?)
+                }
+                Pair::Rsa(..) => return Err(NoSignature::NotTaken),
+            };
+            return if is_announced(method, &[]) {
+                Ok((method, data))
+            } else {
+                Err(NoSignature::NotAnnounced)
             };
         }
-        let key = self.key_type();
-        let algorithm =
-            ALGORITHMS.iter().find(|row| row.key == key && hashes.contains(&row.hash.number()))?;
+        let mut taken =
+            ALGORITHMS.iter().filter(|row| row.key == key && hashes.contains(&row.hash.number())).peekable();
+        if taken.peek().is_none() {
+            return Err(NoSignature::NotTaken);
+        }
+        let algorithm = taken
+            .find(|row| is_announced(Method::DIGITAL_SIGNATURE, row.identifier))
+            .ok_or(NoSignature::NotAnnounced)?;
         let signed = match &self.pair {
             Pair::Ed25519(pair) => pair.sign(octets).as_ref().to_vec(),
-            Pair::Ecdsa(_, pair, _) => pair.sign(&SystemRandom::new(), octets).ok()?.as_ref().to_vec(),
+            Pair::Ecdsa(_, pair, _) => {
+                pair.sign(&SystemRandom::new(), octets).map_err(failed)?.as_ref().to_vec()
+            }
             Pair::Rsa(pair, _) => {
-                let padding: &'static dyn signature::RsaEncoding = match algorithm.hash {
-                    Hash::Sha512 => &signature::RSA_PSS_SHA512,
-                    Hash::Sha384 => &signature::RSA_PSS_SHA384,
-                    Hash::Sha256 | Hash::Identity => &signature::RSA_PSS_SHA256,
-                };
+                let padding = algorithm.rsa_encoding();
                 let mut signed = vec![0; pair.public_modulus_len()];
-                pair.sign(padding, &SystemRandom::new(), octets, &mut signed).ok()?;
+                pair.sign(padding, &SystemRandom::new(), octets, &mut signed).map_err(failed)?;
+                signed
+            }
+            Pair::MlDsa(_, pair) => {
+                let mut signed = vec![0; pair.algorithm().signature_len()];
+                let length = pair.sign(octets, &mut signed).map_err(failed)?;
+                signed.truncate(length);
                 signed
             }
         };
         let length = u8::try_from(algorithm.identifier.len()).expect("identifiers have at most 67 bytes");
-        Some((Method::DIGITAL_SIGNATURE, [&[length], algorithm.identifier, &signed].concat()))
+        Ok((Method::DIGITAL_SIGNATURE, [&[length], algorithm.identifier, &signed].concat()))
     }
+}
+
+impl Algorithm {
+    /// Returns the encoding of a signature by RSA: PKCS#1 v1.5 only for a peer that announces nothing else.
+    fn rsa_encoding(&self) -> &'static dyn signature::RsaEncoding {
+        let is_pss = self.identifier.len() > RSA.len();
+        match (self.hash, is_pss) {
+            (Hash::Sha512, true) => &signature::RSA_PSS_SHA512,
+            (Hash::Sha384, true) => &signature::RSA_PSS_SHA384,
+            (Hash::Sha256 | Hash::Identity, true) => &signature::RSA_PSS_SHA256,
+            (Hash::Sha512, false) => &signature::RSA_PKCS1_SHA512,
+            (Hash::Sha384, false) => &signature::RSA_PKCS1_SHA384,
+            (Hash::Sha256 | Hash::Identity, false) => &signature::RSA_PKCS1_SHA256,
+        }
+    }
+}
+
+/// Returns whether a public key, a SubjectPublicKeyInfo in DER, is of ML-DSA.
+pub fn is_ml_dsa(public_key: &[u8]) -> bool {
+    key_type(public_key).is_some_and(KeyType::is_ml_dsa)
 }
 
 fn key_type(public_key: &[u8]) -> Option<KeyType> {
@@ -305,6 +452,9 @@ fn key_type(public_key: &[u8]) -> Option<KeyType> {
         (EC_P256, KeyType::P256),
         (EC_P384, KeyType::P384),
         (RSA, KeyType::Rsa),
+        (ML_DSA_44, KeyType::MlDsa44),
+        (ML_DSA_65, KeyType::MlDsa65),
+        (ML_DSA_87, KeyType::MlDsa87),
     ];
     types.iter().find(|(algorithm, _)| rest.starts_with(algorithm)).map(|&(_, key)| key)
 }
@@ -316,11 +466,14 @@ fn key_type(public_key: &[u8]) -> Option<KeyType> {
 pub fn verify(
     public_key: &[u8],
     method: Method,
-    allow_sha1: bool,
+    allowed: Allowed,
     octets: &[u8],
     data: &[u8],
 ) -> Result<(), CryptoError> {
     let key = key_type(public_key).ok_or(CryptoError::NotGenuine)?;
+    if key.is_ml_dsa() && !allowed.ml_dsa {
+        return Err(CryptoError::NotGenuine);
+    }
     let (algorithm, signed): (&'static dyn VerificationAlgorithm, _) = match (method, key) {
         (Method::DIGITAL_SIGNATURE, _) => {
             let (length, rest) = data.split_first().ok_or(CryptoError::NotGenuine)?;
@@ -331,7 +484,7 @@ pub fn verify(
         }
         (Method::ECDSA_256, KeyType::P256) => (&signature::ECDSA_P256_SHA256_FIXED, data),
         (Method::ECDSA_384, KeyType::P384) => (&signature::ECDSA_P384_SHA384_FIXED, data),
-        (Method::RSA, KeyType::Rsa) if allow_sha1 => {
+        (Method::RSA, KeyType::Rsa) if allowed.sha1 => {
             (&signature::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, data)
         }
         _ => return Err(CryptoError::NotGenuine),

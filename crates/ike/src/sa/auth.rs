@@ -19,7 +19,7 @@ use crate::{
     identity::Identity,
     offer::Offer,
     pool::{self, Holder},
-    wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
+    wire::{Announcement, Exchange, Header, Identification, NotifyType, Payload, Payloads, methods},
 };
 
 /// Encodings of certificates.
@@ -56,6 +56,33 @@ pub(super) fn certificate_requests<'a>(expected: impl Iterator<Item = &'a Expect
     certificates.into_iter().chain(keys).collect()
 }
 
+/// Announces the methods by which a peer may prove itself (RFC 9593), where one of them may be ML-DSA.
+pub(super) fn announce<'a>(
+    settings: &Settings,
+    expected: impl Iterator<Item = &'a Expect>,
+    payloads: &mut Payloads,
+) {
+    if !settings.ml_dsa {
+        return;
+    }
+    let (mut takes_shared, mut takes_signatures) = (false, false);
+    for expect in expected {
+        match expect {
+            // EAP has no method of its own.
+            Expect::Eap(_) | Expect::EapOnly => {}
+            Expect::SharedKey(_) => takes_shared = true,
+            Expect::PublicKeys(_) | Expect::Certificate(_) => takes_signatures = true,
+        }
+    }
+    let mut all = if takes_signatures { sign::announcements(settings.allowed()) } else { Vec::new() };
+    if takes_shared {
+        all.push(Announcement { method: Method::SHARED_KEY.0, identifier: Vec::new() });
+    }
+    if !all.is_empty() {
+        payloads.notify(NotifyType::SUPPORTED_AUTH_METHODS, methods::write(&all));
+    }
+}
+
 impl Sa {
     /// Writes our identity, certificates and proof; if EAP is the proof, only the identity.
     pub(super) fn write_proof(
@@ -66,7 +93,7 @@ impl Sa {
         message_id: u32,
     ) -> Result<(), Reason> {
         let (peer, role) = (self.peer.clone(), self.role);
-        let hashes = self.features.hashes.clone();
+        let (hashes, announced) = (&self.features.hashes, self.features.methods.as_deref());
         let missing = || Reason::Protocol("a proof before keys".to_owned());
         let plan = self.plan.ok_or_else(missing)?;
         let identity = peer.local_identity.to_wire();
@@ -98,11 +125,10 @@ impl Sa {
                 for data in certificates {
                     payloads.push(&Payload::Certificate { encoding: X509, data: data.clone() });
                 }
-                let signed = key.sign(&hashes, settings.allow_sha1, &octets).ok_or_else(|| Reason::Authentication {
+                let signed = key.sign(hashes, announced, settings.allowed(), &octets);
+                let signed = signed.map_err(|error| Reason::Authentication {
                     identity: peer.local_identity.to_string(),
-                    problem: "the peer takes no signature that our key makes: one of RFC 7427, or of an RSA key with SHA-1 \
-                              where that is allowed"
-                        .to_owned(),
+                    problem: error.to_string(),
                 })?;
                 Some(signed)
             }
@@ -111,6 +137,7 @@ impl Sa {
             certificate_requests(std::iter::once(&peer.expect))
                 .iter()
                 .for_each(|request| payloads.push(request));
+            announce(settings, std::iter::once(&peer.expect), payloads);
         }
         if let Some((method, data)) = proof {
             payloads.push(&Payload::Authentication { method: method.0, data });
@@ -147,7 +174,10 @@ impl Sa {
         let octets = opening.octets(other, keys, plan.prf, &claimed.to_bytes(), message_id);
         let (method, data) = parts.authentication.as_ref().ok_or_else(|| wrong("there is none"))?;
         let method = Method(*method);
-        let allow_sha1 = context.settings.allow_sha1;
+        let allowed = context.settings.allowed();
+        let is_allowed = |key: &[u8]| allowed.ml_dsa || !sign::is_ml_dsa(key);
+        const NOT_ALLOWED: &str =
+            "its key is of ML-DSA, which is a draft for IKE: `ml-dsa = true` beside `listen` allows it";
         let is_signature = method != Method::SHARED_KEY;
         match &self.peer.expect {
             Expect::SharedKey(_) if is_signature => {
@@ -159,7 +189,10 @@ impl Sa {
             }
             _ if !is_signature => Err(wrong("it is of a shared key, where a signature is configured")),
             Expect::PublicKeys(keys) => {
-                let is_proof = |key: &&Vec<u8>| sign::verify(key, method, allow_sha1, &octets, data).is_ok();
+                let is_proof = |key: &&Vec<u8>| sign::verify(key, method, allowed, &octets, data).is_ok();
+                if !keys.iter().any(|key| is_allowed(key)) {
+                    return Err(wrong(NOT_ALLOWED));
+                }
                 let found = keys.iter().find(is_proof);
                 found
                     .map(|_| ())
@@ -170,7 +203,10 @@ impl Sa {
                 let certificates: Vec<&[u8]> = of_x509.map(|(_, der)| der.as_slice()).collect();
                 let unix_time = context.settings.unix_time(context.now);
                 let key = authorities.verify(&certificates, identity, unix_time).map_err(|p| wrong(&p))?;
-                sign::verify(&key, method, allow_sha1, &octets, data)
+                if !is_allowed(&key) {
+                    return Err(wrong(NOT_ALLOWED));
+                }
+                sign::verify(&key, method, allowed, &octets, data)
                     .map_err(|_| wrong("the signature is not its certificate's"))
             }
             Expect::Eap(_) | Expect::EapOnly => Err(wrong("EAP is how it has to prove itself")),
@@ -357,6 +393,7 @@ impl Sa {
         parts: &Parts,
         message_id: u32,
     ) -> Result<Identity, Reason> {
+        self.features.methods = parts.methods();
         let (claimed, identity) = self.choose_peer(context, parts)?;
         self.verify_proof(context, &claimed, &identity, parts, message_id)?;
         self.keep_certificates(parts);

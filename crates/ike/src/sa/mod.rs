@@ -50,7 +50,7 @@ use crate::{
     message::Place,
     pool::{Holder, Leases},
     random::Random,
-    wire::{Exchange, Spis, TrafficSelector},
+    wire::{Announcement, Exchange, Spis, TrafficSelector},
 };
 
 /// Maximum number of waiting tasks.
@@ -76,6 +76,8 @@ pub(crate) struct Features {
     pub(crate) mobike: bool,
     pub(crate) childless: bool,
     pub(crate) hashes: Vec<u16>,
+    /// The methods that the other end has announced (RFC 9593).
+    pub(crate) methods: Option<Vec<Announcement>>,
 }
 
 /// The states of an IKE SA.

@@ -123,5 +123,6 @@ impl Features {
         self.fragmentation = parts.has(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED);
         self.childless = parts.has(NotifyType::CHILDLESS_IKEV2_SUPPORTED);
         self.hashes = parts.hashes();
+        self.methods = parts.methods();
     }
 }

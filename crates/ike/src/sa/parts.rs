@@ -4,8 +4,8 @@
 
 use crate::crypto::KeyExchange;
 use crate::wire::{
-    Configuration, Delete, Identification, Malformed, Notify, NotifyType, Payload, PayloadType, Proposal,
-    TrafficSelector, payload::Chain,
+    Announcement, Configuration, Delete, Identification, Malformed, Notify, NotifyType, Payload, PayloadType,
+    Proposal, TrafficSelector, methods, payload::Chain,
 };
 
 /// Maximum number of certificates in a message.
@@ -96,6 +96,13 @@ impl Parts {
     pub(crate) fn wanted_exchange(&self) -> Option<KeyExchange> {
         let data = &self.notify(NotifyType::INVALID_KE_PAYLOAD)?.data;
         KeyExchange::from_number(u16::from_be_bytes(data.as_slice().try_into().ok()?))
+    }
+
+    /// Returns the methods that the peer announces (RFC 9593). A list that cannot be read is as none, and so is an empty one, which
+    /// promises another that we do not ask for.
+    pub(crate) fn methods(&self) -> Option<Vec<Announcement>> {
+        let all = methods::parse(&self.notify(NotifyType::SUPPORTED_AUTH_METHODS)?.data).ok()?;
+        (!all.is_empty()).then_some(all)
     }
 
     /// Returns the hash algorithms that the peer verifies signatures with; empty if it does not know RFC 7427.

@@ -148,7 +148,8 @@ impl FirstMessage<'_> {
         open::write_features(&mut payloads, context, spis, self.path, claim);
         // Most initiators send a certificate only if it is requested.
         let expected = agreed.candidates.iter().map(|&index| &context.peers[index].expect);
-        super::auth::certificate_requests(expected).iter().for_each(|request| payloads.push(request));
+        super::auth::certificate_requests(expected.clone()).iter().for_each(|request| payloads.push(request));
+        super::auth::announce(context.settings, expected, &mut payloads);
         payloads.notify(NotifyType::CHILDLESS_IKEV2_SUPPORTED, []);
         if !agreed.choice.additional.is_empty() {
             payloads.notify(NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED, []);

@@ -5,6 +5,7 @@
 
 pub mod configuration;
 pub mod header;
+pub mod methods;
 pub mod notify;
 pub mod payload;
 pub mod proposal;
@@ -12,6 +13,7 @@ pub mod selector;
 
 pub use configuration::{Attribute, Configuration, ConfigurationType};
 pub use header::{Exchange, HEADER_BYTES, Header, Spis};
+pub use methods::Announcement;
 pub use notify::{Notify, NotifyType};
 pub use payload::{Chain, Delete, Identification, Payload, PayloadType, Payloads};
 pub use proposal::{Proposal, Protocol, Transform, TransformType};

@@ -341,7 +341,8 @@ impl Client {
         let (method, data) = proof.unwrap();
         assert_eq!(method, expected);
         let octets = self.octets(false, identity);
-        sign::verify(key.public_key(), method, true, &octets, data).expect("the gateway's proof");
+        sign::verify(key.public_key(), method, sign::Allowed { sha1: true, ml_dsa: false }, &octets, data)
+            .expect("the gateway's proof");
     }
 
     /// Performs EAP as a client with a password. Returns the last answer, after the proof with the conversation's

@@ -118,5 +118,11 @@ pub fn settings(site: &Site, allows_legacy: bool) -> Settings {
         dns: pool.dns.clone(),
         domains: pool.domains.clone(),
     });
-    Settings { retransmission, allow_sha1: allows_legacy, pools: pools.collect(), ..Settings::default() }
+    Settings {
+        retransmission,
+        allow_sha1: allows_legacy,
+        ml_dsa: site.ml_dsa,
+        pools: pools.collect(),
+        ..Settings::default()
+    }
 }
