@@ -568,8 +568,9 @@ mod tests {
             for direction in Direction::ALL {
                 let one = Setup::new(stack, direction, Some(Tier::Native));
                 let long = Setup { message_bytes: LONG_BYTES, lanes: 2, placement: Placement::Block, ..one };
-                let slice = check(&long);
-                assert!(slice.counts.handed_over > 0, "{stack}, {}", direction.name());
+                // On a busy machine the second lane may sleep through a slice.
+                let is_cut = (0..50).any(|_| check(&long).counts.handed_over > 0);
+                assert!(is_cut, "{stack}, {}", direction.name());
             }
         }
         let short = Setup::new("blake3/udp/ip/fddi", Direction::Send, Some(Tier::Native));
