@@ -55,17 +55,17 @@ fn listing(root: &Path, target: &str) -> Result<String> {
 
 /// A package that is built.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Package {
-    name: String,
-    version: String,
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
     /// A folder or a URL; empty for crates.io.
     source: String,
-    license: String,
+    pub(crate) license: String,
 }
 
 impl Package {
     /// Reads `NAME vVERSION (proc-macro) (SOURCE)|LICENCE (*)`.
-    fn read(line: &str) -> Option<Self> {
+    pub(crate) fn read(line: &str) -> Option<Self> {
         let (package, license) = line.split_once('|')?;
         let mut words = package.replace(" (proc-macro)", "").replace(" (*)", "");
         let source = words.find(" (").map(|at| words.split_off(at)).unwrap_or_default();

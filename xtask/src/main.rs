@@ -11,6 +11,7 @@ mod faces;
 mod generate;
 mod package;
 mod peers;
+mod release;
 mod roots;
 mod session;
 mod templates;
@@ -49,6 +50,9 @@ usage: cargo xtask COMMAND
   packages [--try] all of them: install the packages into a bare system, run their services and servers that sign under a systemd
                    there, and start the static program as the container file says (root, debootstrap); those of the other
                    architecture too where its compiler is. With --try only the trials, of what was made before
+  release [--twice]  of the commit that is checked out: the packages and static programs for both architectures, the list of their
+                   components and their digests, into target/release-files (what `packages` needs). With --twice once more from a
+                   clone in another folder, and compare
   chroot [ROOT]    README's two commands in a system of only Rust and a C compiler (minimal), and in one with many
                    libraries' headers (crowded), or in one of them (root, debootstrap; half an hour, 10 GB)
   templates        try the templates for Slurm (root, with its daemons on this machine) and Kubernetes, where their programs are
@@ -84,6 +88,8 @@ fn main() -> ExitCode {
         }
         ["packages"] => package::packages(&root),
         ["packages", "--try"] => package::try_again(&root),
+        ["release"] => release::make(&root).map(drop),
+        ["release", "--twice"] => release::twice(&root),
         ["chroot"] => roots::try_readme(&root, None),
         ["chroot", only] => roots::try_readme(&root, Some(only)),
         ["templates"] => templates::run(&root),

@@ -35,7 +35,8 @@ impl Architecture {
         found.with_context(|| format!("{name}: packages are made for x86_64 and aarch64"))
     }
 
-    const fn name(self) -> &'static str {
+    /// Returns the name that compilers know it by.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
             Self::Aarch64 => "aarch64",
@@ -43,7 +44,7 @@ impl Architecture {
     }
 
     /// Returns the target of the static program, or of the Debian package's.
-    fn target(self, libc: &str) -> String {
+    pub(crate) fn target(self, libc: &str) -> String {
         format!("{}-unknown-linux-{libc}", self.name())
     }
 
@@ -56,7 +57,8 @@ impl Architecture {
         self.name() == env::consts::ARCH
     }
 
-    fn has_compiler(self) -> bool {
+    /// Returns whether programs for it can be linked here.
+    pub(crate) fn has_compiler(self) -> bool {
         self.is_own() || Command::new(self.tool("gcc")).arg("--version").output().is_ok()
     }
 
@@ -150,11 +152,38 @@ const ENGINE: &[&str] = &[
     "usr/share/doc/sealane-engine/copyright",
 ];
 
-fn cargo() -> Command {
+/// Returns cargo.
+pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-fn run(command: &mut Command) -> Result<String> {
+/// Returns cargo for a build or a package of the tree in `root`. What it makes tells neither the folders of this machine nor the time.
+fn reproducing(root: &Path) -> Result<Command> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let home = home.context("neither CARGO_HOME nor HOME is set")?;
+    // What is generated is below the tree, or where the user wants it; the longest prefix counts, which is the last one.
+    let folders = [(home.as_path(), "/cargo"), (root, "/sealane"), (&target_folder(root), "/target")];
+    let joined = |option: &str, divider: &str| {
+        let each = folders.iter().map(|(folder, name)| format!("{option}={}={name}", folder.display()));
+        each.collect::<Vec<_>>().join(divider)
+    };
+    let mut cargo = cargo();
+    // A space may be in a folder's name.
+    cargo.current_dir(root).env("CARGO_ENCODED_RUSTFLAGS", joined("--remap-path-prefix", "\u{1f}"));
+    cargo.env("CFLAGS", joined("-ffile-prefix-map", " "));
+    // Sources without their history have the time of their files.
+    if let Ok(time) = run(Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"])) {
+        cargo.env("SOURCE_DATE_EPOCH", time.trim());
+    }
+    Ok(cargo)
+}
+
+/// Runs a command, and returns its output.
+///
+/// # Errors
+/// Fails with what it says if it fails.
+pub(crate) fn run(command: &mut Command) -> Result<String> {
     let shown = format!("{command:?}");
     let output = command.output().with_context(|| format!("running {shown}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -171,8 +200,8 @@ pub(crate) fn debs(root: &Path, architecture: Architecture) -> Result<Vec<PathBu
     let made = root.join("target/deb");
     generate::man(root, &made.join("man"))?;
     generate::completions(root, &made.join("completions"))?;
-    let mut build = cargo();
-    build.current_dir(root).args(["build", "--quiet", "--release", "--locked"]);
+    let mut build = reproducing(root)?;
+    build.args(["build", "--quiet", "--release", "--locked"]);
     for package in ["sealane", "sealane-lab-cli", "sealane-provider", "sealane-pkcs11"] {
         build.args(["--package", package]);
     }
@@ -197,8 +226,8 @@ pub(crate) fn debs(root: &Path, architecture: Architecture) -> Result<Vec<PathBu
         run(&mut build).with_context(|| needs(architecture, &target))?;
     }
     let pack = |deb: &Deb| -> Result<PathBuf> {
-        let mut pack = cargo();
-        pack.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", deb.package]);
+        let mut pack = reproducing(root)?;
+        pack.args(["deb", "--quiet", "--no-build", "--package", deb.package]);
         if architecture.is_own() {
             pack.arg("--strip");
         } else {
@@ -279,8 +308,8 @@ fn without_libraries(
     program: &Path,
 ) -> Result<()> {
     let target = architecture.target("musl");
-    let mut build = cargo();
-    build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
+    let mut build = reproducing(root)?;
+    build.args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
     if let Some(faces) = faces {
         build.args(["--no-default-features", "--features", faces]);
     }
