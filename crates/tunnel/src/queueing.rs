@@ -1,10 +1,9 @@
-//! The choice between queues. Whichever is the default (`#[default]`), tests and documents name the one that they mean.
+//! The choice between queues. The site file says which one is its default.
 
 /// The order in which packets of the device leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// Flows take turns, and none stands for long (FQ-CoDel, RFC 8290). The default, because most lines are slower than the processor.
-    #[default]
+    /// Flows take turns, and none stands for long (FQ-CoDel, RFC 8290).
     FqCodel,
     /// As they come; whatever the link does not take yet waits in the socket.
     Fifo,

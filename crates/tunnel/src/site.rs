@@ -481,10 +481,11 @@ impl Site {
             fails_open: raw.fail_open,
             forwards: false,
             ml_dsa: raw.ml_dsa,
+            // Most lines are slower than the processor.
             queueing: choice(
                 &place,
                 raw.queueing.as_ref(),
-                &[("fifo", Queueing::Fifo), ("fq-codel", Queueing::FqCodel)],
+                &[("fq-codel", Queueing::FqCodel), ("fifo", Queueing::Fifo)],
                 "queueing is \"fq-codel\" or \"fifo\"",
             )?,
             masquerades: raw.masquerade.as_ref().is_some_and(|word| *word.get_ref()),

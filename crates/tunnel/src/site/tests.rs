@@ -166,6 +166,7 @@ fn a_rate_takes_a_queue() {
         let text = GOOD.replace("addresses = ", &format!("queueing = \"{queueing}\"\naddresses = "));
         parse(&text.replace("name = \"branch\"", &format!("name = \"branch\"\nrate = \"{rate}\"")))
     };
+    assert!(parse(GOOD).expect("a good file").queueing.is_fq_codel(), "the default");
     let site = at("fq-codel", "95Mbit").expect("a good file");
     assert_eq!(site.peers[0].rate.map(|rate| rate.get()), Some(95_000_000 / 8));
     for (queueing, rate, says) in [
