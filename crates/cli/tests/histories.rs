@@ -130,13 +130,35 @@ impl Scene {
         if !matches!(way, Way::ToSftp | Way::FromSftp) && chance.below(2) == 0 {
             arguments.push(chance.one_of(&["--delta=always", "--delta=always", "--delta=never"]).into());
         }
+        // These change nothing of a whole copy of these sources.
+        if chance.below(3) == 0 {
+            let neutral = ["-I", "--max-size=1T", "--filter-file=.none", "--numeric-ids", "--chmod=F+r"];
+            let is_read_over_sftp = way == Way::FromSftp;
+            let option = chance.one_of(&neutral);
+            arguments
+                .extend((!is_read_over_sftp || option != "--filter-file=.none").then(|| option.to_owned()));
+        }
         arguments.extend([from, to]);
         arguments
+    }
+
+    /// Returns options that leave something of a copy to later ones, at times.
+    fn lacking(chance: &mut Chance) -> Option<&'static str> {
+        let lacking = [
+            "--existing",
+            "--ignore-existing",
+            "--max-size=1M",
+            "--min-size=10k",
+            "--chmod=F600",
+            "--modify-window=1",
+        ];
+        (chance.below(3) == 0).then(|| chance.one_of(&lacking))
     }
 
     fn start(&self, way: Way, folders: &Folders, chance: &mut Chance, rate: &str) -> Run {
         let mut arguments = self.arguments(way, folders, chance);
         arguments.extend(["--limit-rate".into(), rate.into()]);
+        arguments.extend(Self::lacking(chance).map(str::to_owned));
         let home = &self.homes[chance.below(2) as usize];
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         Run::start(home, &arguments)
