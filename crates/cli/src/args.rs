@@ -121,6 +121,9 @@ pub enum Command {
     /// Compute or check SHA-1 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha1(DigestArgs),
+    /// Compute or check SHA-224 digests of files
+    #[command(long_about = digest::LONG_ABOUT)]
+    Sha224(DigestArgs),
     /// Compute or check SHA-256 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha256(DigestArgs),
@@ -130,6 +133,24 @@ pub enum Command {
     /// Compute or check SHA-512 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha512(DigestArgs),
+    /// Compute or check SHA3-224 digests of files
+    #[command(name = "sha3-224", long_about = digest::LONG_ABOUT)]
+    Sha3224(DigestArgs),
+    /// Compute or check SHA3-256 digests of files
+    #[command(name = "sha3-256", long_about = digest::LONG_ABOUT)]
+    Sha3256(DigestArgs),
+    /// Compute or check SHA3-384 digests of files
+    #[command(name = "sha3-384", long_about = digest::LONG_ABOUT)]
+    Sha3384(DigestArgs),
+    /// Compute or check SHA3-512 digests of files
+    #[command(name = "sha3-512", long_about = digest::LONG_ABOUT)]
+    Sha3512(DigestArgs),
+    /// Compute or check KT128 (KangarooTwelve) digests of files
+    #[command(long_about = digest::LONG_ABOUT)]
+    Kt128(DigestArgs),
+    /// Compute or check KT256 digests of files
+    #[command(long_about = digest::LONG_ABOUT)]
+    Kt256(DigestArgs),
     /// Compute or check BLAKE3 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Blake3(DigestArgs),

@@ -70,6 +70,8 @@ mod tests {
             "sealane-sha1.1",
             "sealane-sha256.1",
             "sealane-sha512.1",
+            "sealane-sha3-256.1",
+            "sealane-kt128.1",
             "sealane-blake3.1",
         ] {
             assert!(names.contains(&name), "{name} is missing among {names:?}");

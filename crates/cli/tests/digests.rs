@@ -10,9 +10,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 6] = [
     ("md5", "md5sum"),
     ("sha1", "sha1sum"),
+    ("sha224", "sha224sum"),
     ("sha256", "sha256sum"),
     ("sha384", "sha384sum"),
     ("sha512", "sha512sum"),
@@ -106,6 +107,25 @@ fn blake3_has_the_published_digests() {
     write(&folder.path().join("large"), &large);
     let output = run(folder.path(), &["blake3", "large"]);
     assert_eq!(text(&output.stdout), format!("{}  large\n", blake3::hash(&large).to_hex()));
+}
+
+/// RFC 9861, section 5, and FIPS 202's example; and a file of many chunks against its list.
+#[test]
+fn sha_3_and_kangaroo_twelve_have_the_published_digests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (command, bytes, digest) in [
+        ("kt128", 0, "1ac2d450fc3b4205d19da7bfca1b37513c0803577ac7167f06fe2ce1f0ef39e5"),
+        ("kt128", 17 * 17 * 17 * 17, "8701045e22205345ff4dda05555cbb5c3af1a771c2b89baef37db43d9998b9fe"),
+        ("kt128", 17 * 17 * 17 * 17 * 17, "844d610933b1b9963cbdeb5ae3b6b05cc7cbd67ceedf883eb678a0a8e0371682"),
+        ("sha3-256", 0, "a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a"),
+    ] {
+        let input: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+        write(&folder.path().join("input"), &input);
+        let output = run(folder.path(), &[command, "input"]);
+        assert_eq!(text(&output.stdout), format!("{digest}  input\n"), "{command} of {bytes}");
+        write(&folder.path().join("list"), &output.stdout);
+        assert_eq!(text(&run(folder.path(), &[command, "--check", "list"]).stdout), "input: OK\n");
+    }
 }
 
 #[test]

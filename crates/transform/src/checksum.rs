@@ -13,7 +13,7 @@ pub(crate) static NULL: DigestDescriptor = DigestDescriptor {
         together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
-        digest: |_, _| {},
+        digest: |_, _, _| {},
         trace: |_, _, _| None,
     }),
     peers: PeerNames::NONE,
@@ -28,7 +28,7 @@ pub(crate) static TOUCH: DigestDescriptor = DigestDescriptor {
         together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
-        digest: |_, job| job.output[..8].copy_from_slice(&touch(job.input).to_le_bytes()),
+        digest: |_, _, job| job.output[..8].copy_from_slice(&touch(job.input).to_le_bytes()),
         trace: |_, _, _| None,
     }),
     peers: PeerNames::NONE,
@@ -43,7 +43,7 @@ pub(crate) static INTERNET: DigestDescriptor = DigestDescriptor {
         together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
-        digest: |tier, job| job.output[..2].copy_from_slice(&internet(tier, job.input).to_be_bytes()),
+        digest: |_, tier, job| job.output[..2].copy_from_slice(&internet(tier, job.input).to_be_bytes()),
         // One block, whatever its length.
         trace: |_, data, sink| {
             let sum = internet_reference::<Counted>(data);

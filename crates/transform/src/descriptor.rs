@@ -155,7 +155,7 @@ pub(crate) struct OwnDigest {
     /// Returns the tier of the kernel that runs if the tier of the first argument is allowed.
     pub(crate) tier: fn(Tier, Features) -> Tier,
     /// Digests a message that is no longer than the limit, by the kernel of a tier.
-    pub(crate) digest: fn(Tier, &mut DigestJob<'_>),
+    pub(crate) digest: fn(Features, Tier, &mut DigestJob<'_>),
     /// Digests by the reference kernel, which reports its operations; returns `None` if it does not report.
     pub(crate) trace: TraceDigest,
     /// Kernels for several messages, if there are any.

@@ -74,4 +74,5 @@ pub use key::{CipherKey, DigestKey, KeyLengthError};
 pub use mix::{TEN, code_sites, instruction_mix, trace};
 pub use modes::{Direction, Mode};
 pub use prepared::{Prepared, prepared};
+pub use sha3::KeccakStream;
 pub use word::{Event, Mix, Place, Region};

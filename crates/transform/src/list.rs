@@ -35,9 +35,9 @@ macro_rules! digests {
                 checksum { Null = NULL "Touches nothing: the cost of a job that does no work.", Touch = TOUCH "Reads every byte once (XOR of all 64-bit words): the cost of touching the data.", InternetChecksum = INTERNET "The Internet checksum, RFC 1071." }
                 md5 { Md5 = MD5 "MD5, RFC 1321." }
                 sha1 { Sha1 = SHA1 "SHA-1, FIPS 180-4." }
-                sha256 { Sha256 = SHA256 "SHA-256, FIPS 180-4." }
+                sha256 { Sha224 = SHA224 "SHA-224, FIPS 180-4.", Sha256 = SHA256 "SHA-256, FIPS 180-4." }
                 sha512 { Sha384 = SHA384 "SHA-384, FIPS 180-4.", Sha512 = SHA512 "SHA-512, FIPS 180-4." }
-                sha3 { Sha3_224 = SHA3_224 "SHA3-224, FIPS 202.", Sha3_256 = SHA3_256 "SHA3-256, FIPS 202.", Sha3_384 = SHA3_384 "SHA3-384, FIPS 202.", Sha3_512 = SHA3_512 "SHA3-512, FIPS 202.", Shake128 = SHAKE_128 "SHAKE128, FIPS 202, with 32 bytes of output.", Shake256 = SHAKE_256 "SHAKE256, FIPS 202, with 64 bytes of output." }
+                sha3 { Sha3_224 = SHA3_224 "SHA3-224, FIPS 202.", Sha3_256 = SHA3_256 "SHA3-256, FIPS 202.", Sha3_384 = SHA3_384 "SHA3-384, FIPS 202.", Sha3_512 = SHA3_512 "SHA3-512, FIPS 202.", Shake128 = SHAKE_128 "SHAKE128, FIPS 202, with 32 bytes of output.", Shake256 = SHAKE_256 "SHAKE256, FIPS 202, with 64 bytes of output.", TurboShake128 = TURBO_SHAKE_128 "TurboSHAKE128, RFC 9861, with 32 bytes of output.", TurboShake256 = TURBO_SHAKE_256 "TurboSHAKE256, RFC 9861, with 64 bytes of output.", Kt128 = KT_128 "KT128 (KangarooTwelve), RFC 9861, with 32 bytes of output.", Kt256 = KT_256 "KT256, RFC 9861, with 64 bytes of output." }
                 blake3 { Blake3 = BLAKE3 "BLAKE3, unkeyed." }
                 aha { AhaI = AHA_I "Our reconstruction of an alternate hash with four independent MD5 chains; for measurement only." }
                 hmac { HmacMd5 = MD5 "HMAC with MD5, RFC 2104.", HmacSha1 = SHA1 "HMAC with SHA-1, RFC 2104.", HmacSha256 = SHA256 "HMAC with SHA-256, RFC 4868.", HmacSha384 = SHA384 "HMAC with SHA-384, RFC 4868.", HmacSha512 = SHA512 "HMAC with SHA-512, RFC 4868." }

@@ -7,7 +7,7 @@ use common::every_kernel;
 use hex_literal::hex;
 use hmac::{KeyInit as _, Mac as _};
 use proptest::prelude::*;
-use sealane_transform::{Digest, DigestJob, DigestKey, Kernels, LEAF_BYTES, Status, Tier};
+use sealane_transform::{Digest, DigestJob, DigestKey, KeccakStream, Kernels, LEAF_BYTES, Status, Tier};
 use sha2::Digest as _;
 
 #[track_caller]
@@ -76,6 +76,14 @@ fn sha_of_fips_180() {
         b"",
         &hex!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
     );
+}
+
+#[test]
+fn sha_224_of_fips_180() {
+    let two = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+    check(Digest::Sha224, &[], b"abc", &hex!("23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7"));
+    check(Digest::Sha224, &[], two, &hex!("75388b16512776cc5dba5da1fd890150b0c6455cb4f58b1952522525"));
+    check(Digest::Sha224, &[], b"", &hex!("d14a028c2a3a2bc9476102bb288234c415a2b01f828ea62ac5b3e42f"));
 }
 
 #[test]
@@ -183,6 +191,150 @@ fn sha_3_and_shake_of_fips_202() {
 }
 
 /// RFC 4231, test cases 2 and 6.
+/// The vectors of NIST's validation system; those of SHAKE may be longer or shorter than a digest.
+#[test]
+fn sha_3_and_shake_of_cavp() {
+    let text = include_str!("../vectors/sha3.rsp");
+    let bytes = |hex: &str| -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    };
+    let mut found = [0; 6];
+    let (mut digest, mut message) = (None, Vec::new());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            digest = Digest::ALL.into_iter().find(|digest| digest.name() == name);
+        } else if let Some(hex) = line.strip_prefix("Msg =") {
+            message = bytes(hex.trim());
+        } else if let Some(hex) = line.strip_prefix("MD = ") {
+            let (digest, expected) = (digest.expect("a name of ours"), bytes(hex));
+            let key = DigestKey::new(digest, &[]).unwrap();
+            for (name, kernels) in every_kernel() {
+                let mut jobs = [DigestJob::new(&key, &message)];
+                assert_eq!(kernels.digest(digest, &mut jobs), 0);
+                assert!(jobs[0].digest().starts_with(&expected), "{} {name}: {line}", digest.name());
+            }
+            found[SHA_3.iter().position(|of| of.0 == digest).unwrap()] += 1;
+        }
+    }
+    assert_eq!(found, COUNTS_OF_CAVP);
+}
+
+const COUNTS_OF_CAVP: [usize; 6] = [40, 40, 40, 33, 82, 95];
+
+/// RFC 9861, section 5, for messages without customization: 17 to the power of 0 to 5 bytes.
+#[test]
+fn kangaroo_twelve_of_rfc_9861() {
+    check(Digest::Kt128, &[], &[], &hex!("1ac2d450fc3b4205d19da7bfca1b37513c0803577ac7167f06fe2ce1f0ef39e5"));
+    for (power, expected) in [
+        hex!("2bda92450e8b147f8a7cb629e784a058efca7cf7d8218e02d345dfaa65244a1f"),
+        hex!("6bf75fa2239198db4772e36478f8e19b0f371205f6a9a93a273f51df37122888"),
+        hex!("0c315ebcdedbf61426de7dcf8fb725d1e74675d7f5327a5067f367b108ecb67c"),
+        hex!("cb552e2ec77d9910701d578b457ddf772c12e322e4ee7fe417f92c758f0d59d0"),
+        hex!("8701045e22205345ff4dda05555cbb5c3af1a771c2b89baef37db43d9998b9fe"),
+        hex!("844d610933b1b9963cbdeb5ae3b6b05cc7cbd67ceedf883eb678a0a8e0371682"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        check(Digest::Kt128, &[], &pattern(17_usize.pow(power as u32)), expected);
+    }
+    // The message ends with a chunk, and just before: of the authors' code.
+    for (bytes, expected) in [
+        (8191, hex!("1b577636f723643e990cc7d6a659837436fd6a103626600eb8301cd1dbe553d6")),
+        (8192, hex!("48f256f6772f9edfb6a8b661ec92dc93b95ebd05a08a17b39ae3490870c926c3")),
+        (16_383, hex!("e3ded52118ea64eaf04c7531c6ccb95e32924b7c2b87b2ce68ff2f2ee46e84ef")),
+        (16_384, hex!("82778f7f7234c83352e76837b721fbdbb5270b88010d84fa5ab0b61ec8ce0956")),
+    ] {
+        check(Digest::Kt128, &[], &pattern(bytes), &expected);
+    }
+    check(
+        Digest::Kt256,
+        &[],
+        &[],
+        &hex!(
+            "b23d2e9cea9f4904e02bec06817fc10ce38ce8e93ef4c89e6537076af8646404"
+            "e3e8b68107b8833a5d30490aa33482353fd4adc7148ecb782855003aaebde4a9"
+        ),
+    );
+    for (bytes, expected) in [
+        (
+            17 * 17 * 17,
+            hex!(
+                "647efb49fe9d717500171b41e7f11bd491544443209997ce1c2530d15eb1ffbb"
+                "598935ef954528ffc152b1e4d731ee2683680674365cd191d562bae753b84aa5"
+            ),
+        ),
+        (
+            17 * 17 * 17 * 17,
+            hex!(
+                "b06275d284cd1cf205bcbe57dccd3ec1ff6686e3ed15776383e1f2fa3c6ac8f0"
+                "8bf8a162829db1a44b2a43ff83dd89c3cf1ceb61ede659766d5ccf817a62ba8d"
+            ),
+        ),
+        (
+            17_usize.pow(5),
+            hex!(
+                "9473831d76a4c7bf77ace45b59f1458b1673d64bcd877a7c66b2664aa6dd149e"
+                "60eab71b5c2bab858c074ded81ddce2b4022b5215935c0d4d19bf511aeeb0772"
+            ),
+        ),
+    ] {
+        check(Digest::Kt256, &[], &pattern(bytes), &expected);
+    }
+}
+
+/// Messages around chunks and groups of chunks, several at a time, and the same in parts of any length.
+#[test]
+fn kangaroo_twelve_in_batches_and_in_parts() {
+    let lengths = [0, 1, 167, 168, 8191, 8192, 8193, 16_384, 65_535, 65_536, 73_728, 131_073, 200_000];
+    for digest in [Digest::Kt128, Digest::Kt256, Digest::Sha3_256, Digest::TurboShake256] {
+        let key = DigestKey::new(digest, &[]).unwrap();
+        let messages: Vec<Vec<u8>> = lengths.into_iter().map(pattern).collect();
+        let mut expected: Vec<_> = messages.iter().map(|message| DigestJob::new(&key, message)).collect();
+        Kernels::select(Some(Tier::Reference), None).unwrap().digest(digest, &mut expected);
+        for (name, kernels) in every_kernel() {
+            let mut jobs: Vec<_> = messages.iter().map(|message| DigestJob::new(&key, message)).collect();
+            assert_eq!(kernels.digest(digest, &mut jobs), 0);
+            for (job, expected) in jobs.iter().zip(&expected) {
+                let bytes = job.input.len();
+                assert_eq!(job.digest(), expected.digest(), "{} {name}, {bytes} bytes", digest.name());
+                for part in [1 + bytes / 3, 8192, 30_000, 70_000] {
+                    let mut stream = KeccakStream::new(digest).unwrap();
+                    job.input.chunks(part).for_each(|part| stream.absorb(&kernels, part));
+                    let found = stream.finish(&kernels);
+                    assert_eq!(found, expected.digest(), "{} {name}, {bytes} by {part}", digest.name());
+                }
+            }
+        }
+    }
+    assert!(KeccakStream::new(Digest::Sha256).is_none());
+}
+
+#[test]
+fn turbo_shake_of_another_implementation() {
+    check(
+        Digest::TurboShake128,
+        &[],
+        &hex!(
+            "437eb3035217e99baea4232ea2f06c2bea1c2c49e58cc0d59762b53887bc69e9"
+            "52dbcfb7a43cc7c817c2d42ae68633fc0f6a9120d02b6616e52cf1074fd8d471"
+        ),
+        &hex!("8e2e8cec4b4056b7810d78da12751029ad4a5b1694d5ca82ebf8b4de9cb4596a"),
+    );
+    check(
+        Digest::TurboShake256,
+        &[],
+        &hex!(
+            "51a668f743e40bdafa26502aafaf149dfec1d1780344b3a6286f6e74523c4575"
+            "a057504d1508d30d326a308f149cd6faedc0a31c164faf514911020c754fef26"
+        ),
+        &hex!(
+            "f344b591079f09bc0d6e3f6277b1aab5354cfab81caf4afd37b7e7de6497632a"
+            "2c4108f23331ce11de41e6a2ace2d7dcd5d8a7aef1a1c0c1c389e7dc26e0ca65"
+        ),
+    );
+}
+
 #[test]
 fn hmac_of_rfc_4231_with_64_bit_words() {
     let (key, message) = (b"Jefe", b"what do ya want for nothing?");
@@ -344,6 +496,7 @@ fn foreign(algorithm: Digest, key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     Some(match algorithm {
         Digest::Md5 => md5::Md5::digest(message).to_vec(),
         Digest::Sha1 => sha1::Sha1::digest(message).to_vec(),
+        Digest::Sha224 => sha2::Sha224::digest(message).to_vec(),
         Digest::Sha256 => sha2::Sha256::digest(message).to_vec(),
         Digest::Sha384 => sha2::Sha384::digest(message).to_vec(),
         Digest::Sha512 => sha2::Sha512::digest(message).to_vec(),

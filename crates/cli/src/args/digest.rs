@@ -1,12 +1,12 @@
-//! Arguments of `sealane md5`, `sha1`, `sha256`, `sha384`, `sha512` and `blake3`.
+//! Arguments of `sealane md5` and its siblings, of which each has the name of its digest.
 
 use crate::units;
 use clap::Args;
 use std::path::PathBuf;
 
 pub(super) const LONG_ABOUT: &str = "\
-Compute digests of many files at once, on all cores. MD5, SHA-1 and SHA-256 also use the lanes of the CPU's vector \
-registers. The output has the format of md5sum and its relatives, in the order of the files; `-` or no file means standard \
+Compute digests of many files at once, on all cores. MD5, SHA-1, SHA-224, SHA-256 and SHA-3 also use the lanes of the \
+CPU's vector registers, and KT128 and KT256 use them within one long file. The output has the format of md5sum and its relatives, in the order of the files; `-` or no file means standard \
 input. With --check the files are lists in that format, and the files that they name are checked.";
 
 pub(super) const MD5_LONG_ABOUT: &str = "\

@@ -249,6 +249,13 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sealane-sha224",
+        &[
+            ("sealane sha224 *.iso > SHA224SUMS", "digest files as sha224sum does"),
+            ("sealane sha224 --check SHA224SUMS", "check them"),
+        ],
+    ),
+    (
         "sealane-sha256",
         &[
             ("sealane sha256 *.iso > SHA256SUMS", "digest files as sha256sum does"),
@@ -268,6 +275,42 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
             ("sealane sha512 *.iso > SHA512SUMS", "digest files as sha512sum does"),
             ("sealane sha512 --check SHA512SUMS", "check them"),
         ],
+    ),
+    (
+        "sealane-sha3-224",
+        &[
+            ("sealane sha3-224 *.iso > SHA3SUMS", "digest files"),
+            ("sealane sha3-224 --check SHA3SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha3-256",
+        &[
+            ("sealane sha3-256 *.iso > SHA3SUMS", "digest files"),
+            ("sealane sha3-256 --check SHA3SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha3-384",
+        &[
+            ("sealane sha3-384 *.iso > SHA3SUMS", "digest files"),
+            ("sealane sha3-384 --check SHA3SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha3-512",
+        &[
+            ("sealane sha3-512 *.iso > SHA3SUMS", "digest files"),
+            ("sealane sha3-512 --check SHA3SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-kt128",
+        &[("sealane kt128 *.iso > KTSUMS", "digest files"), ("sealane kt128 --check KTSUMS", "check them")],
+    ),
+    (
+        "sealane-kt256",
+        &[("sealane kt256 *.iso > KTSUMS", "digest files"), ("sealane kt256 --check KTSUMS", "check them")],
     ),
     (
         "sealane-blake3",

@@ -7,7 +7,7 @@
 use super::{Found, Kind};
 use crate::failure::Failure;
 use aws_lc_rs::digest;
-use sealane_transform::{DigestJob, DigestKey, DigestStream, Kernels, StreamPart};
+use sealane_transform::{DigestJob, DigestKey, DigestStream, KeccakStream, Kernels, StreamPart};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -36,7 +36,7 @@ pub(super) fn digest(
 ) -> Result<(), Failure> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(names.len()).max(1);
     let slots = match kind {
-        Kind::Lanes(_) => names.len().div_ceil(workers).clamp(1, SLOTS),
+        Kind::Lanes(_) | Kind::Keccak(_) => names.len().div_ceil(workers).clamp(1, SLOTS),
         Kind::Library(_) | Kind::Blake3 => 1,
     };
     let next = AtomicUsize::new(0);
@@ -89,6 +89,7 @@ fn in_order(
 enum State {
     Lanes(DigestStream),
     Library(Box<digest::Context>),
+    Keccak(Box<KeccakStream>),
     Blake3(Box<blake3::Hasher>),
 }
 
@@ -118,7 +119,7 @@ impl Worker {
     fn new(kind: Kind, kernels: Kernels, slots_max: usize) -> Self {
         let piece_bytes_max = if slots_max == 1 { LONE_PIECE_BYTES } else { PIECE_BYTES };
         let key = match kind {
-            Kind::Lanes(digest) => DigestKey::new(digest, &[]).ok(),
+            Kind::Lanes(digest) | Kind::Keccak(digest) => DigestKey::new(digest, &[]).ok(),
             Kind::Library(_) | Kind::Blake3 => None,
         };
         let buffer = vec![0; slots_max * piece_bytes_max];
@@ -165,6 +166,9 @@ impl Worker {
         let state = match self.kind {
             Kind::Lanes(digest) => State::Lanes(DigestStream::new(digest).ok_or(io::ErrorKind::Unsupported)?),
             Kind::Library(library) => State::Library(Box::new(digest::Context::new(library.algorithm()))),
+            Kind::Keccak(digest) => {
+                State::Keccak(Box::new(KeccakStream::new(digest).ok_or(io::ErrorKind::Unsupported)?))
+            }
             Kind::Blake3 => State::Blake3(Box::default()),
         };
         let fills = file.metadata()?.is_file();
@@ -199,18 +203,19 @@ impl Worker {
                 continue;
             }
             match (&mut slot.state, &*key) {
-                (State::Lanes(_), Some(key)) if slot.is_fresh && slot.has_ended => {
+                (State::Lanes(_) | State::Keccak(_), Some(key)) if slot.is_fresh && slot.has_ended => {
                     jobs.push((slot.index, DigestJob::new(key, piece)));
                 }
                 (State::Lanes(stream), _) => parts.push(StreamPart { stream, part: piece }),
                 (State::Library(context), _) => context.update(piece),
+                (State::Keccak(stream), _) => stream.absorb(kernels, piece),
                 (State::Blake3(hasher), _) => {
                     hasher.update(piece);
                 }
             }
         }
         kernels.absorb(&mut parts);
-        if let Kind::Lanes(digest) = *kind {
+        if let Kind::Lanes(digest) | Kind::Keccak(digest) = *kind {
             let (indices, mut jobs): (Vec<usize>, Vec<DigestJob<'_>>) = jobs.into_iter().unzip();
             kernels.digest(digest, &mut jobs);
             let found = jobs.iter().map(|job| Ok(job.digest().to_vec()));
@@ -223,7 +228,7 @@ impl Worker {
             }
             if slot.has_ended {
                 match &slot.state {
-                    State::Lanes(_) if slot.is_fresh => {}
+                    State::Lanes(_) | State::Keccak(_) if slot.is_fresh => {}
                     State::Lanes(stream) => {
                         results.push((slot.index, Ok(kernels.finish(stream)[..kind.bytes()].to_vec())));
                     }
@@ -231,6 +236,7 @@ impl Worker {
                         let digest = context.as_ref().clone().finish();
                         results.push((slot.index, Ok(digest.as_ref().to_vec())));
                     }
+                    State::Keccak(stream) => results.push((slot.index, Ok(stream.finish(kernels)))),
                     State::Blake3(hasher) => {
                         results.push((slot.index, Ok(hasher.finalize().as_bytes().to_vec())));
                     }

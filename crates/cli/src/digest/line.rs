@@ -93,8 +93,7 @@ pub(super) fn parse(kind: Kind, line: &[u8]) -> Parsed {
 /// # Panics
 /// Panics if an entry is written in some style, read again, and differs.
 pub fn reread_any(line: &[u8]) -> usize {
-    let kinds = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::SHA384, Kind::SHA512, Kind::Blake3];
-    let entries = kinds.into_iter().filter(|&kind| {
+    let entries = Kind::ALL.into_iter().filter(|&kind| {
         let parsed = parse(kind, line);
         let Parsed::Entry { name, digest } = &parsed else { return false };
         assert_eq!(digest.len(), kind.bytes());
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const KINDS: [Kind; 6] = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::SHA384, Kind::SHA512, Kind::Blake3];
+    const KINDS: [Kind; 13] = Kind::ALL;
 
     #[test]
     fn lines_are_those_of_coreutils() {

@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Lanes(Digest),
     /// By AWS-LC, one message after the other.
     Library(Library),
+    /// In the lanes of `transform` if a file is read at once, or by chunks of a long one.
+    Keccak(Digest),
     /// By the blake3 crate, whose lanes are inside one message.
     Blake3,
 }
@@ -53,13 +55,37 @@ impl Library {
 impl Kind {
     pub(crate) const MD5: Self = Self::Lanes(Digest::Md5);
     pub(crate) const SHA1: Self = Self::Lanes(Digest::Sha1);
+    pub(crate) const SHA224: Self = Self::Lanes(Digest::Sha224);
     pub(crate) const SHA256: Self = Self::Lanes(Digest::Sha256);
     pub(crate) const SHA384: Self = Self::Library(Library::Sha384);
     pub(crate) const SHA512: Self = Self::Library(Library::Sha512);
+    pub(crate) const SHA3_224: Self = Self::Keccak(Digest::Sha3_224);
+    pub(crate) const SHA3_256: Self = Self::Keccak(Digest::Sha3_256);
+    pub(crate) const SHA3_384: Self = Self::Keccak(Digest::Sha3_384);
+    pub(crate) const SHA3_512: Self = Self::Keccak(Digest::Sha3_512);
+    pub(crate) const KT128: Self = Self::Keccak(Digest::Kt128);
+    pub(crate) const KT256: Self = Self::Keccak(Digest::Kt256);
+
+    /// All digests that files can have.
+    const ALL: [Self; 13] = [
+        Self::MD5,
+        Self::SHA1,
+        Self::SHA224,
+        Self::SHA256,
+        Self::SHA384,
+        Self::SHA512,
+        Self::SHA3_224,
+        Self::SHA3_256,
+        Self::SHA3_384,
+        Self::SHA3_512,
+        Self::KT128,
+        Self::KT256,
+        Self::Blake3,
+    ];
 
     fn bytes(self) -> usize {
         match self {
-            Self::Lanes(digest) => digest.output_bytes(),
+            Self::Lanes(digest) | Self::Keccak(digest) => digest.output_bytes(),
             Self::Library(library) => library.algorithm().output_len(),
             Self::Blake3 => blake3::OUT_LEN,
         }
@@ -70,7 +96,14 @@ impl Kind {
         match self {
             Self::Lanes(Digest::Md5) => "MD5",
             Self::Lanes(Digest::Sha1) => "SHA1",
+            Self::Lanes(Digest::Sha224) => "SHA224",
             Self::Lanes(_) => "SHA256",
+            Self::Keccak(Digest::Sha3_224) => "SHA3-224",
+            Self::Keccak(Digest::Sha3_256) => "SHA3-256",
+            Self::Keccak(Digest::Sha3_384) => "SHA3-384",
+            Self::Keccak(Digest::Sha3_512) => "SHA3-512",
+            Self::Keccak(Digest::Kt128) => "KT128",
+            Self::Keccak(_) => "KT256",
             Self::Library(Library::Sha384) => "SHA384",
             Self::Library(Library::Sha512) => "SHA512",
             Self::Blake3 => "BLAKE3",

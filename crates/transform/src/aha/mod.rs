@@ -29,7 +29,7 @@ pub(crate) static AHA_I: DigestDescriptor = DigestDescriptor {
         together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
-        digest: |tier, job| {
+        digest: |_, tier, job| {
             let absorb = if tier == Tier::Reference { reference::blocks } else { generic::blocks };
             digest(absorb, job.input, &mut job.output);
         },

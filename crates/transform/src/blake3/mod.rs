@@ -22,7 +22,7 @@ pub(crate) static BLAKE3: DigestDescriptor = DigestDescriptor {
         together: None,
         expand: |_| None,
         tier: |tier, features| if features.have_libraries() { tier } else { tier.min(Tier::Generic) },
-        digest: |tier, job| {
+        digest: |_, tier, job| {
             if tier == Tier::Native {
                 job.output[..32].copy_from_slice(::blake3::hash(job.input).as_bytes());
             } else {

@@ -38,7 +38,7 @@ pub(crate) static BH_140: DigestDescriptor = DigestDescriptor {
         together: None,
         expand,
         tier: |tier, _| tier.min(Tier::Generic),
-        digest: |_, job| {
+        digest: |_, _, job| {
             if let Some(key) = job.key.own::<BucketKey>() {
                 job.output[..16].copy_from_slice(&key.tag(&job.nonce, job.input));
             }

@@ -165,7 +165,7 @@ impl Kernels {
                 job.status = fault;
                 failed += 1;
             } else {
-                (own.digest)(tier, job);
+                (own.digest)(self.features, tier, job);
                 job.status = Status::Done;
             }
         }

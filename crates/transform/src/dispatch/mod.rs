@@ -39,6 +39,10 @@ impl Kernels {
         Ok(Self { features, tier })
     }
 
+    pub(crate) const fn features(&self) -> Features {
+        self.features
+    }
+
     /// Returns the instruction set in use.
     pub const fn isa(&self) -> Isa {
         self.features.best()

@@ -14,6 +14,7 @@ use super::{LAST_BIT, Sponge};
 const BLOCK_BYTES: usize = 168;
 
 /// A sponge that absorbs; it is wiped when it is dropped.
+#[derive(Clone)]
 pub(crate) struct Absorbing {
     sponge: Sponge,
     states: States<1>,
@@ -33,11 +34,22 @@ impl Absorbing {
         Self { sponge, states: States([[0]; 25]), block: [0; BLOCK_BYTES], filled: 0 }
     }
 
+    /// Returns a sponge that has absorbed whole blocks already, which left this state.
+    pub(crate) const fn from_state(sponge: Sponge, state: [[u64; 1]; 25]) -> Self {
+        Self { sponge, states: States(state), block: [0; BLOCK_BYTES], filled: 0 }
+    }
+
+    /// Returns the sponge with another suffix.
+    pub(crate) fn with_suffix(mut self, suffix: u8) -> Self {
+        self.sponge.suffix = suffix;
+        self
+    }
+
     /// Absorbs whole blocks.
     fn blocks(&mut self, blocks: &[u8]) {
-        let (words, count) = (self.sponge.words(), blocks.len() / self.sponge.rate_bytes);
-        // SAFETY: the slice has `count` blocks of so many words.
-        unsafe { plain(&mut self.states, &[blocks.as_ptr()], words, count) };
+        let count = blocks.len() / self.sponge.rate_bytes;
+        // SAFETY: the slice has so many blocks.
+        unsafe { plain(&mut self.states, &[blocks.as_ptr()], self.sponge, count) };
     }
 
     /// Absorbs more bytes.

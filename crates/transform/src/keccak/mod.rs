@@ -1,4 +1,4 @@
-//! Keccak-f\[1600\] and its sponges, FIPS 202: SHA3-256, SHA3-512, SHAKE128 and SHAKE256.
+//! Keccak-f\[1600\] and its sponges: those of FIPS 202, and those of RFC 9861, which have half of the rounds.
 //!
 //! ML-KEM spends most of its time in them. `reference` follows the definition, one state at a time; `lanes` keeps
 //! eight states side by side, one 64-bit word of each in every vector, so that a permutation of eight costs about as
@@ -9,6 +9,7 @@ pub(crate) mod alone;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod reference;
+pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,8 @@ pub(crate) struct Sponge {
     pub(crate) rate_bytes: usize,
     /// The bits that separate the function's domain, with the first bit of the padding.
     pub(crate) suffix: u8,
+    /// The last rounds of the permutation that are applied, an even number: all, or the half of TurboSHAKE.
+    pub(crate) rounds: usize,
 }
 
 impl Sponge {
@@ -29,16 +32,31 @@ impl Sponge {
     pub(crate) const fn words(self) -> usize {
         self.rate_bytes / 8
     }
+
+    /// Returns a sponge of FIPS 202.
+    pub(crate) const fn new(rate_bytes: usize, suffix: u8) -> Self {
+        Self { rate_bytes, suffix, rounds: ROUNDS }
+    }
+
+    /// Returns a sponge of TurboSHAKE, RFC 9861 section 2, with a domain separation byte.
+    pub(crate) const fn turbo(rate_bytes: usize, domain: u8) -> Self {
+        Self { rate_bytes, suffix: domain, rounds: ROUNDS / 2 }
+    }
+
+    /// Returns the same sponge with another suffix.
+    pub(crate) const fn with_suffix(self, suffix: u8) -> Self {
+        Self { suffix, ..self }
+    }
 }
 
 /// SHA3-256, FIPS 202 section 6.1: H of ML-KEM.
-pub(crate) const SHA3_256: Sponge = Sponge { rate_bytes: 136, suffix: 0x06 };
+pub(crate) const SHA3_256: Sponge = Sponge::new(136, 0x06);
 /// SHA3-512, FIPS 202 section 6.1: G of ML-KEM.
-pub(crate) const SHA3_512: Sponge = Sponge { rate_bytes: 72, suffix: 0x06 };
+pub(crate) const SHA3_512: Sponge = Sponge::new(72, 0x06);
 /// SHAKE128, FIPS 202 section 6.2: the matrix of ML-KEM.
-pub(crate) const SHAKE128: Sponge = Sponge { rate_bytes: 168, suffix: 0x1f };
+pub(crate) const SHAKE128: Sponge = Sponge::new(168, 0x1f);
 /// SHAKE256, FIPS 202 section 6.2: J and the noise of ML-KEM.
-pub(crate) const SHAKE256: Sponge = Sponge { rate_bytes: 136, suffix: 0x1f };
+pub(crate) const SHAKE256: Sponge = Sponge::new(136, 0x1f);
 
 /// The last bit of the padding, in the last byte of a block.
 pub(crate) const LAST_BIT: u8 = 0x80;

@@ -2,12 +2,12 @@
 //!
 //! No branch and no address depends on the bytes of a message, only on its length.
 
-use super::{LAST_BIT, ROTATIONS, ROUND_CONSTANTS, Sponge};
+use super::{LAST_BIT, ROTATIONS, ROUND_CONSTANTS, ROUNDS, Sponge};
 use zeroize::Zeroize as _;
 
-/// Keccak-f\[1600\], FIPS 202 section 3.3; the word at (x, y) has the index `5y + x`.
-pub(crate) fn permute(a: &mut [u64; 25]) {
-    for constant in ROUND_CONSTANTS {
+/// Keccak-p\[1600, `rounds`\], FIPS 202 section 3.3: the last rounds; the word at (x, y) has the index `5y + x`.
+pub(crate) fn permute(a: &mut [u64; 25], rounds: usize) {
+    for &constant in &ROUND_CONSTANTS[ROUNDS - rounds..] {
         // Theta.
         let parity: [u64; 5] = core::array::from_fn(|x| (0..5).fold(0, |sum, y| sum ^ a[5 * y + x]));
         for (at, word) in a.iter_mut().enumerate() {
@@ -50,13 +50,13 @@ impl Squeezing {
             put(&mut state, at, byte);
             at += 1;
             if at == sponge.rate_bytes {
-                permute(&mut state);
+                permute(&mut state, sponge.rounds);
                 at = 0;
             }
         }
         put(&mut state, at, sponge.suffix);
         put(&mut state, sponge.rate_bytes - 1, LAST_BIT);
-        permute(&mut state);
+        permute(&mut state, sponge.rounds);
         Self { sponge, state, given: 0 }
     }
 
@@ -64,7 +64,7 @@ impl Squeezing {
     pub(crate) fn squeeze(&mut self, output: &mut [u8]) {
         for byte in output {
             if self.given == self.sponge.rate_bytes {
-                permute(&mut self.state);
+                permute(&mut self.state, self.sponge.rounds);
                 self.given = 0;
             }
             *byte = (self.state[self.given / 8] >> (8 * (self.given % 8))) as u8;

@@ -3,7 +3,7 @@
 use aws_lc_rs::digest;
 use hex_literal::hex;
 
-use super::{ROTATIONS, ROUND_CONSTANTS, SHA3_256, SHA3_512, SHAKE128, SHAKE256, alone, reference};
+use super::{ROTATIONS, ROUND_CONSTANTS, SHA3_256, SHA3_512, SHAKE128, SHAKE256, Sponge, alone, reference};
 
 #[test]
 fn constants_are_those_of_the_standard() {
@@ -34,6 +34,42 @@ fn empty_messages_have_the_published_digests() {
     assert_eq!(
         reference::hash::<32>(SHAKE256, &[]),
         hex!("46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f")
+    );
+}
+
+/// RFC 9861, section 5, with the domains of KT128 and KT256.
+#[test]
+fn turbo_shake_is_that_of_rfc_9861() {
+    let last = |sponge: Sponge, message: &[u8]| {
+        let long: [u8; 10_032] = alone::hash(sponge, &[message]);
+        assert_eq!(long, reference::hash::<10_032>(sponge, &[message]));
+        *long.last_chunk::<32>().unwrap()
+    };
+    let short = |sponge: Sponge, message: &[u8]| {
+        let short: [u8; 32] = alone::hash(sponge, &[message]);
+        assert_eq!(short, reference::hash::<32>(sponge, &[message]));
+        short
+    };
+    let (narrow, wide) = (|domain| Sponge::turbo(168, domain), |domain| Sponge::turbo(136, domain));
+    assert_eq!(
+        short(narrow(0x0b), &[]),
+        hex!("8b035ab8f8ea7b410217167458332e46f54be4ff8354baf3687104a6d24b0eab")
+    );
+    assert_eq!(
+        short(narrow(0x06), &[0xff; 7]),
+        hex!("05d9ae673d5f0e48bb2b57e88021a1a83d70ba85923aa04c12e8f65ba1f94595")
+    );
+    assert_eq!(
+        last(narrow(0x07), &[]),
+        hex!("7593a28020a3c4ae0d605fd61f5eb56eccd27cc3d12ff09f78369772a460c55d")
+    );
+    assert_eq!(
+        last(wide(0x07), &[]),
+        hex!("40221ad734f3edc1b106bad50a72949315b352ba39ad98b5b3c2301163adaad0")
+    );
+    assert_eq!(
+        short(wide(0x0b), &[]),
+        hex!("c749f7fb23644a021d35653d1bfdf747cece5f9739f9a344ad169f10906c6817")
     );
 }
 

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::Generate;
 use super::arithmetic::Poly;
 use super::coding::pack;
-use super::machine::{HASH_BYTES, Machine, ROW_BYTES, STREAMS_MAX, Seed};
+use super::machine::{HASH_BYTES, Machine, ROW_BYTES, STREAMS_MAX, Seed, sample};
 use super::parameters::{D, N, PRIVATE_SEED_BYTES, Parameters, SEED_BYTES, T0_BYTES, T1_BYTES, TR_BYTES};
 use super::prepared::{Secrets, expand_a};
 use crate::keccak::{SHAKE256, alone};
@@ -43,25 +43,14 @@ fn expand_s<M: Machine>(machine: M, p: &Parameters, seeds: &[&[u8]], secrets: &m
         for (input, at) in inputs.iter_mut().zip(first..first + lanes) {
             *input = (seeds[at / each], Some((at % each) as u16));
         }
-        let mut states = machine.streams(SHAKE256, &inputs[..lanes]);
-        machine.squeeze(&mut states, SHAKE256, SECRET_BLOCKS, &mut rows);
-        let mut filled = [0; STREAMS_MAX];
-        let mut count = SECRET_BLOCKS;
-        loop {
-            for ((row, filled), output) in rows.iter().zip(&mut filled).zip(&mut candidates).take(lanes) {
-                for block in row[..count * SHAKE256.rate_bytes].chunks_exact(SHAKE256.rate_bytes) {
-                    if *filled < N {
-                        *filled = bounded(p, block, output, *filled);
-                    }
-                }
-            }
-            if filled[..lanes].iter().all(|filled| *filled >= N) {
-                break;
-            }
-            machine.permute(&mut states);
-            machine.squeeze(&mut states, SHAKE256, 1, &mut rows);
-            count = 1;
-        }
+        let mut states = sample(
+            machine,
+            (SHAKE256, SECRET_BLOCKS),
+            &inputs[..lanes],
+            &mut rows,
+            &mut candidates,
+            |block, output, filled| bounded(p, block, output, filled),
+        );
         machine.clear(&mut states);
         for (at, candidates) in (first..first + lanes).zip(&candidates) {
             secrets[at / each].0[at % each] = Poly(*candidates.first_chunk().expect("there are more"));
@@ -101,7 +90,7 @@ fn generate_some<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
         hashes[0] = alone::hash(SHAKE256, &[job.public]);
     } else {
         let keys: ArrayVec<&[u8], STREAMS_MAX> = jobs.iter().map(|job| &*job.public).collect();
-        machine.hash(&keys, &mut hashes);
+        machine.hash(SHAKE256, &keys, &mut hashes);
     }
     for (job, hash) in jobs.iter_mut().zip(&hashes) {
         job.private[2 * SEED_BYTES..][..TR_BYTES].copy_from_slice(hash);

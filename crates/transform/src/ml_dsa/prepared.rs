@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use super::arithmetic::Poly;
-use super::machine::{BLOCKS_MAX, Candidates, MATRIX, Machine, ROW_BYTES, STREAMS_MAX, Seed};
+use super::machine::{BLOCKS_MAX, Candidates, MATRIX, Machine, ROW_BYTES, STREAMS_MAX, Seed, sample};
 use super::parameters::{D, K_MAX, L_MAX, N, Parameters, Q, SEED_BYTES, T0_BYTES, T1_BYTES, TR_BYTES};
 use super::reference::simple_bit_unpack;
 use crate::wipe::wipe;
@@ -57,7 +57,6 @@ pub(crate) fn expand_a<M: Machine>(
 ) {
     const { assert!(BLOCKS_MAX >= MATRIX.1) }
     let entries = p.k * p.l;
-    let (sponge, blocks) = MATRIX;
     let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
     let mut candidates = [[0; N + 80]; STREAMS_MAX];
     for first in (0..entries).step_by(M::STREAMS) {
@@ -67,25 +66,9 @@ pub(crate) fn expand_a<M: Machine>(
             let (row, column) = ((at / p.l) as u8, (at % p.l) as u8);
             *input = (rho, Some(u16::from_le_bytes([column, row])));
         }
-        let mut states = machine.streams(sponge, &inputs[..lanes]);
-        machine.squeeze(&mut states, sponge, blocks, &mut rows);
-        let mut filled = [0; STREAMS_MAX];
-        let mut count = blocks;
-        loop {
-            for ((row, filled), output) in rows.iter().zip(&mut filled).zip(&mut candidates).take(lanes) {
-                for block in row[..count * sponge.rate_bytes].chunks_exact(sponge.rate_bytes) {
-                    if *filled < N {
-                        *filled = machine.uniform(block, output, *filled);
-                    }
-                }
-            }
-            if filled[..lanes].iter().all(|filled| *filled >= N) {
-                break;
-            }
-            machine.permute(&mut states);
-            machine.squeeze(&mut states, sponge, 1, &mut rows);
-            count = 1;
-        }
+        sample(machine, MATRIX, &inputs[..lanes], &mut rows, &mut candidates, |block, output, filled| {
+            machine.uniform(block, output, filled)
+        });
         for (at, candidates) in (first..first + lanes).zip(&candidates) {
             let poly = &mut matrix[at / p.l * stride + at % p.l];
             *poly = from_candidates(candidates);

@@ -240,7 +240,7 @@ pub(crate) fn sign<M: Machine>(machine: M, jobs: &mut [Signing<'_>]) -> Vec<bool
         } else {
             let messages: ArrayVec<&[u8], STREAMS_MAX> =
                 running.iter().map(|one| &one.commitment[..]).collect();
-            machine.hash(&messages, &mut hashes);
+            machine.hash(SHAKE256, &messages, &mut hashes);
         }
         let commitments: ArrayVec<&[u8], STREAMS_MAX> =
             running.iter().zip(&hashes).map(|(one, hash)| &hash[..one.p.challenge_bytes]).collect();

@@ -1,4 +1,4 @@
-//! SHA-256, FIPS 180-4.
+//! SHA-256 and SHA-224, FIPS 180-4: one function of two initial states, whose kernels they share.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
@@ -7,11 +7,10 @@ pub(crate) mod sha256_lanes;
 
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};
-#[cfg(target_arch = "x86_64")]
-use crate::hash::HashLanes;
+use crate::hash::hash_lanes::Rounds;
 #[cfg(target_arch = "x86_64")]
 use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
-use crate::hash::{self, Compress, Hash};
+use crate::hash::{self, Compress, Hash, HashLanes};
 use crate::isa::{Features, Tier};
 use crate::order::LaneCost;
 use crate::word::Counted;
@@ -35,46 +34,75 @@ pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
     ],
 };
 
+/// SHA-224 as the catalogue knows it.
+pub(crate) static SHA224: DigestDescriptor = DigestDescriptor {
+    name: "sha224",
+    facts: Facts { output_bytes: 28, ..FACTS },
+    making: Making::Hash(&HASH_224),
+    peers: PeerNames {
+        openssl: Some("SHA2-224"),
+        aws_lc: Some("SHA224"),
+        rust_crypto: Some("sha2"),
+        ipsec_mb: Some("SHA_224"),
+    },
+    promises: &[],
+};
+
 pub(crate) const FACTS: Facts = hash::facts(64, 32, ByteOrder::Big, Standing::Current, "FIPS 180-4");
 
-pub(crate) static HASH: Hash = Hash {
-    name: "sha256",
-    initial: INITIAL,
-    words: 8,
-    is_little_endian: false,
-    compress: |tier, features| match tier {
-        Tier::Reference => reference::blocks,
-        Tier::Generic => sha256_lanes::one,
-        Tier::Native | Tier::Batch => native(features).unwrap_or(sha256_lanes::one),
-    },
-    has_instructions: |features| native(features).is_some(),
-    traced: reference::compress::<Counted>,
-    lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
-        (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
-        // Pairs of messages, by the instructions.
-        (_, _, Some(_)) => LaneCost { few: 1, fixed_bytes: 64, job_bytes: 16 },
-        (_, None, _) => LaneCost::NEVER,
-        _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
-    },
-    #[cfg(target_arch = "x86_64")]
-    lanes: |features| match (features.avx512, features.avx2, features.sha) {
+pub(crate) static HASH: Hash = hash("sha256", INITIAL, lanes::<sha256_lanes::Sha256>);
+/// Its digest is the first seven words of the state.
+pub(crate) static HASH_224: Hash = hash("sha224", INITIAL_224, lanes::<sha256_lanes::Sha224>);
+
+const fn hash(name: &'static str, initial: [u32; 8], lanes: fn(Features) -> Option<HashLanes>) -> Hash {
+    Hash {
+        name,
+        initial,
+        words: 8,
+        is_little_endian: false,
+        compress: |tier, features| match tier {
+            Tier::Reference => reference::blocks,
+            Tier::Generic => sha256_lanes::one,
+            Tier::Native | Tier::Batch => native(features).unwrap_or(sha256_lanes::one),
+        },
+        has_instructions: |features| native(features).is_some(),
+        traced: reference::compress::<Counted>,
+        lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
+            (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
+            // Pairs of messages, by the instructions.
+            (_, _, Some(_)) => LaneCost { few: 1, fixed_bytes: 64, job_bytes: 16 },
+            (_, None, _) => LaneCost::NEVER,
+            _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+        },
+        lanes,
+    }
+}
+
+/// Returns the lane kernels, which begin with the state of one of the functions.
+#[cfg(target_arch = "x86_64")]
+fn lanes<R: Rounds<8>>(features: Features) -> Option<HashLanes> {
+    match (features.avx512, features.avx2, features.sha) {
         (Some(_), _, _) => Some(HashLanes {
             widths: &[sha256_lanes::avx512_16::WIDTH, sha256_lanes::avx512_32::WIDTH],
-            drive: drive_avx512::<sha256_lanes::Sha256, 8>,
+            drive: drive_avx512::<R, 8>,
         }),
         // Eight lanes of AVX2 are slower than pairs by the instructions.
-        (_, Some(_), Some(_)) => {
-            Some(HashLanes { widths: &[ni::PAIR], drive: drive_avx2::<sha256_lanes::Sha256, 8> })
+        (_, Some(_), Some(_)) => Some(HashLanes { widths: &[ni::PAIR], drive: drive_avx2::<R, 8> }),
+        (_, Some(_), _) => {
+            Some(HashLanes { widths: &[sha256_lanes::avx2_8::WIDTH], drive: drive_avx2::<R, 8> })
         }
-        (_, Some(_), _) => Some(HashLanes {
-            widths: &[sha256_lanes::avx2_8::WIDTH],
-            drive: drive_avx2::<sha256_lanes::Sha256, 8>,
-        }),
         _ => None,
-    },
-    #[cfg(not(target_arch = "x86_64"))]
-    lanes: |_| None,
-};
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn lanes<R: Rounds<8>>(_: Features) -> Option<HashLanes> {
+    None
+}
+
+/// FIPS 180-4 section 5.3.2.
+const INITIAL_224: [u32; 8] =
+    [0xc1059ed8, 0x367cd507, 0x3070dd17, 0xf70e5939, 0xffc00b31, 0x68581511, 0x64f98fa7, 0xbefa4fa4];
 
 /// FIPS 180-4 section 5.3.3.
 pub(crate) const INITIAL: [u32; 8] =

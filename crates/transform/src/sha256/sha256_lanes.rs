@@ -83,6 +83,26 @@ impl Rounds<8> for Sha256 {
     }
 }
 
+/// The same rounds, for messages that begin with the other initial state.
+pub(crate) struct Sha224;
+
+impl Rounds<8> for Sha224 {
+    const HASH: &'static Hash = &super::HASH_224;
+
+    /// # Safety
+    /// The contract of [`Rounds::block`].
+    #[inline(always)]
+    unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
+        s: &mut [[V; G]; 8],
+        w: &mut [[V; 16]; G],
+        rows: *const *const u8,
+        offset: usize,
+    ) {
+        // SAFETY: the same contract.
+        unsafe { Sha256::block::<V, G, LOADS>(s, w, rows, offset) }
+    }
+}
+
 /// Absorbs whole blocks of one message.
 pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
     hash_lanes::one::<Sha256, 8>(state, data);

@@ -7,8 +7,9 @@
 //! `unsafe`: kernels take raw pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
 
-use super::Function;
-use crate::isa::Features;
+use super::kangaroo::CHUNK_BYTES;
+use super::{Function, one};
+use crate::isa::{Features, Tier};
 use crate::job::{DigestJob, Status};
 use crate::keccak::LAST_BIT;
 use crate::keccak::abreast::{self, Absorb, States};
@@ -22,7 +23,7 @@ const BLOCK_MAX: usize = 168;
 enum Stage {
     /// The whole blocks of the message.
     Body,
-    /// Its padded end.
+    /// Its padded end, of one or two blocks.
     End,
     /// No work.
     Idle,
@@ -30,6 +31,7 @@ enum Stage {
 
 struct Lanes<'j, 'a, const L: usize> {
     function: &'j Function,
+    features: Features,
     jobs: &'j mut [DigestJob<'a>],
     order: &'j [u16],
     taken: usize,
@@ -39,17 +41,26 @@ struct Lanes<'j, 'a, const L: usize> {
     blocks_left: [usize; L],
     stage: [Stage; L],
     job_of: [u16; L],
-    scratch: [[u8; BLOCK_MAX]; L],
+    scratch: [[u8; 2 * BLOCK_MAX]; L],
 }
 
 impl<const L: usize> Lanes<'_, '_, L> {
     /// Gives the lane the next job, or leaves it idle.
     fn take(&mut self, lane: usize) {
-        let Some(&index) = self.order.get(self.taken) else {
-            self.stage[lane] = Stage::Idle;
-            return;
+        let index = loop {
+            let Some(&index) = self.order.get(self.taken) else {
+                self.stage[lane] = Stage::Idle;
+                return;
+            };
+            self.taken += 1;
+            let job = &mut self.jobs[usize::from(index)];
+            if self.function.value_bytes.is_none() || job.input.len() < CHUNK_BYTES {
+                break index;
+            }
+            // The chunks of a long message share lanes among each other.
+            one(self.function, self.features, Tier::Batch, job);
+            job.status = Status::Done;
         };
-        self.taken += 1;
         self.busy += 1;
         let input = self.jobs[usize::from(index)].input;
         self.states.0.iter_mut().for_each(|row| row[lane] = 0);
@@ -66,14 +77,18 @@ impl<const L: usize> Lanes<'_, '_, L> {
         match self.stage[lane] {
             Stage::Idle => {}
             Stage::Body => {
-                let tail = &job.input[job.input.len() - job.input.len() % rate_bytes..];
+                let rest = &job.input[job.input.len() - job.input.len() % rate_bytes..];
+                let tail = self.function.tail();
+                let end = rest.len() + tail.len();
+                let blocks = end / rate_bytes + 1;
                 let scratch = &mut self.scratch[lane];
-                scratch[..tail.len()].copy_from_slice(tail);
-                scratch[tail.len()..].fill(0);
-                scratch[tail.len()] = self.function.sponge.suffix;
-                scratch[rate_bytes - 1] |= LAST_BIT;
+                scratch[..rest.len()].copy_from_slice(rest);
+                scratch[rest.len()..end].copy_from_slice(tail);
+                scratch[end..].fill(0);
+                scratch[end] = self.function.sponge.suffix;
+                scratch[blocks * rate_bytes - 1] |= LAST_BIT;
                 self.rows[lane] = scratch.as_ptr();
-                self.blocks_left[lane] = 1;
+                self.blocks_left[lane] = blocks;
                 self.stage[lane] = Stage::End;
             }
             Stage::End => {
@@ -94,7 +109,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
     /// # Safety
     /// The CPU has the kernel's features.
     unsafe fn digest_all(&mut self, kernel: Absorb<L>, few: usize) {
-        let words = self.function.sponge.words();
+        let sponge = self.function.sponge;
         (0..L).for_each(|lane| self.take(lane));
         loop {
             let (mut shortest, mut along) = (usize::MAX, core::ptr::null());
@@ -119,9 +134,9 @@ impl<const L: usize> Lanes<'_, '_, L> {
             }
             // SAFETY: the contract for the features; a busy lane has at least so many blocks at its row, in
             // its job's input or in its scratch, and idle ones share the row of one that has exactly as many.
-            unsafe { kernel(&mut self.states, &self.rows, words, shortest) };
+            unsafe { kernel(&mut self.states, &self.rows, sponge, shortest) };
             for (row, left) in self.rows.iter_mut().zip(&mut self.blocks_left) {
-                *row = row.wrapping_add(8 * words * shortest);
+                *row = row.wrapping_add(sponge.rate_bytes * shortest);
                 *left = left.saturating_sub(shortest);
             }
         }
@@ -132,10 +147,10 @@ impl<const L: usize> Lanes<'_, '_, L> {
         for lane in 0..L {
             while self.stage[lane] != Stage::Idle {
                 let mut state = States(self.states.0.map(|row| [row[lane]]));
-                let (rows, words) = ([self.rows[lane]], self.function.sponge.words());
+                let (rows, sponge) = ([self.rows[lane]], self.function.sponge);
                 // SAFETY: plain words need no features; so many blocks are left at the row, in the job's
                 // input or in the scratch.
-                unsafe { abreast::plain(&mut state, &rows, words, self.blocks_left[lane]) };
+                unsafe { abreast::plain(&mut state, &rows, sponge, self.blocks_left[lane]) };
                 for (row, [word]) in self.states.0.iter_mut().zip(state.0) {
                     row[lane] = word;
                 }
@@ -152,6 +167,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
 /// The CPU has the kernel's features.
 unsafe fn all<const L: usize>(
     function: &Function,
+    features: Features,
     kernel: Absorb<L>,
     few: usize,
     jobs: &mut [DigestJob<'_>],
@@ -159,6 +175,7 @@ unsafe fn all<const L: usize>(
 ) {
     let mut lanes = Lanes {
         function,
+        features,
         jobs,
         order,
         taken: 0,
@@ -168,12 +185,12 @@ unsafe fn all<const L: usize>(
         blocks_left: [0; L],
         stage: [Stage::Idle; L],
         job_of: [0; L],
-        scratch: [[0; BLOCK_MAX]; L],
+        scratch: [[0; 2 * BLOCK_MAX]; L],
     };
     // SAFETY: the contract: the CPU has the kernel's features.
     unsafe { lanes.digest_all(kernel, few) };
     wipe(&mut lanes.states.0, [0; L]);
-    wipe(&mut lanes.scratch, [0; BLOCK_MAX]);
+    wipe(&mut lanes.scratch, [0; 2 * BLOCK_MAX]);
 }
 
 /// Runs the jobs that a list of indices, longest first, names. With at most `few` lanes busy and no jobs waiting, messages end one by
@@ -186,17 +203,21 @@ pub(super) fn run(
     order: &[u16],
 ) {
     #[cfg(target_arch = "x86_64")]
+    if features.avx512.is_some() {
+        // SAFETY: the token proves AVX-512.
+        return unsafe { all(function, features, abreast::avx512, few, jobs, order) };
+    }
+    #[cfg(target_arch = "x86_64")]
     if features.avx2.is_some() {
         // SAFETY: the token proves AVX2.
-        return unsafe { all(function, abreast::avx2, few, jobs, order) };
+        return unsafe { all(function, features, abreast::avx2, few, jobs, order) };
     }
-    let _ = features;
     // SAFETY: plain words need no features.
-    unsafe { all(function, abreast::plain, few, jobs, order) }
+    unsafe { all(function, features, abreast::plain, few, jobs, order) }
 }
 
 /// Digests one message without vectors.
 pub(super) fn alone(function: &Function, job: &mut DigestJob<'_>) {
     // SAFETY: plain words need no features.
-    unsafe { all(function, abreast::plain, 0, core::slice::from_mut(job), &[0]) }
+    unsafe { all(function, Features::NONE, abreast::plain, 0, core::slice::from_mut(job), &[0]) }
 }

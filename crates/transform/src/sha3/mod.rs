@@ -1,9 +1,14 @@
-//! SHA-3 and SHAKE, FIPS 202, over [`crate::keccak`].
+//! SHA-3 and SHAKE, FIPS 202, TurboSHAKE, KT128 and KT256, RFC 9861, over [`crate::keccak`].
 //!
-//! Single messages of SHA-3 run by AWS-LC, whose permutation is as fast as any; several run side by side, four in vectors of AVX2.
-//! SHAKE gives as many bytes as its strength asks for: 32 and 64.
+//! Single messages of SHA-3 run by AWS-LC, whose permutation is as fast as any; several run side by side, four in vectors of AVX2 and
+//! eight in those of AVX-512. KT128 and KT256 (KangarooTwelve) run chunks of one long message side by side too. SHAKE and its relatives
+//! give as many bytes as their strength asks for: 32 and 64.
 
 mod abreast;
+mod kangaroo;
+mod stream;
+
+pub use stream::KeccakStream;
 
 use aws_lc_rs::digest::{self, Algorithm};
 
@@ -12,49 +17,78 @@ use crate::facts::{ByteOrder, Facts, Standing};
 use crate::hash;
 use crate::isa::{Features, Tier};
 use crate::job::DigestJob;
-use crate::keccak::{self, ROUNDS, SHA3_256 as SPONGE_256, SHA3_512 as SPONGE_512, Sponge, reference};
+use crate::keccak::{self, SHA3_256 as SPONGE_256, SHA3_512 as SPONGE_512, Sponge, reference};
 use crate::order::{LaneCost, Totals};
 
-/// A function of FIPS 202.
+/// A function of the family.
 struct Function {
+    name: &'static str,
     sponge: Sponge,
     output_bytes: usize,
     /// AWS-LC's, if it has it.
     library: Option<&'static Algorithm>,
+    /// Bytes of a chunk's chaining value, if messages are cut into chunks.
+    value_bytes: Option<usize>,
 }
 
-const fn function(sponge: Sponge, output_bytes: usize, library: Option<&'static Algorithm>) -> Function {
-    Function { sponge, output_bytes, library }
+impl Function {
+    /// Returns what follows every message that is one sponge.
+    const fn tail(&self) -> &'static [u8] {
+        if self.value_bytes.is_some() { kangaroo::TAIL } else { &[] }
+    }
 }
 
-/// Sections 6.1 and 6.2.
-static FUNCTIONS: [Function; 6] = [
-    function(Sponge { rate_bytes: 144, suffix: 0x06 }, 28, None),
-    function(SPONGE_256, 32, Some(&digest::SHA3_256)),
-    function(Sponge { rate_bytes: 104, suffix: 0x06 }, 48, Some(&digest::SHA3_384)),
-    function(SPONGE_512, 64, Some(&digest::SHA3_512)),
-    function(keccak::SHAKE128, 32, None),
-    function(keccak::SHAKE256, 64, None),
+const fn function(
+    name: &'static str,
+    sponge: Sponge,
+    output_bytes: usize,
+    library: Option<&'static Algorithm>,
+) -> Function {
+    Function { name, sponge, output_bytes, library, value_bytes: None }
+}
+
+/// TurboSHAKE without a domain of its own: the byte 1f is the default of RFC 9861, section 2.1.
+const TURBO_128: Sponge = Sponge::turbo(168, 0x1f);
+const TURBO_256: Sponge = Sponge::turbo(136, 0x1f);
+
+const fn tree(name: &'static str, sponge: Sponge, bytes: usize) -> Function {
+    let sponge = sponge.with_suffix(kangaroo::SINGLE);
+    Function { value_bytes: Some(bytes), ..function(name, sponge, bytes, None) }
+}
+
+/// FIPS 202, sections 6.1 and 6.2; RFC 9861, sections 2 and 3.
+static FUNCTIONS: [Function; 10] = [
+    function("sha3-224", Sponge::new(144, 0x06), 28, None),
+    function("sha3-256", SPONGE_256, 32, Some(&digest::SHA3_256)),
+    function("sha3-384", Sponge::new(104, 0x06), 48, Some(&digest::SHA3_384)),
+    function("sha3-512", SPONGE_512, 64, Some(&digest::SHA3_512)),
+    function("shake128", keccak::SHAKE128, 32, None),
+    function("shake256", keccak::SHAKE256, 64, None),
+    function("turboshake128", TURBO_128, 32, None),
+    function("turboshake256", TURBO_256, 64, None),
+    tree("kt128", TURBO_128, 32),
+    tree("kt256", TURBO_256, 64),
 ];
 
-const PROMISES: [Promise; 1] = [Promise::new("6keccak7abreast4avx2", "vpandn", 32).times(25)];
+const PROMISES: [Promise; 2] = [
+    Promise::new("6keccak7abreast4avx2", "vpandn", 32).times(25),
+    Promise::new("6keccak7abreast6avx512", "vprolq", 64).times(29),
+];
 
 const fn peers(openssl: &'static str, aws_lc: Option<&'static str>) -> PeerNames {
     PeerNames { openssl: Some(openssl), aws_lc, ..PeerNames::NONE }
 }
 
-const fn descriptor<const N: usize>(
-    name: &'static str,
-    rate_bytes: usize,
-    output_bytes: usize,
-    peers: PeerNames,
-) -> DigestDescriptor {
+const fn descriptor<const N: usize>(peers: PeerNames) -> DigestDescriptor {
+    let function = &FUNCTIONS[N];
+    let Sponge { rate_bytes, rounds, .. } = function.sponge;
+    let source = if rounds == keccak::ROUNDS { "FIPS 202" } else { "RFC 9861" };
     DigestDescriptor {
-        name,
+        name: function.name,
         facts: Facts {
             block_bytes: rate_bytes,
             working_set_bytes: 200 + rate_bytes,
-            ..hash::facts(ROUNDS, output_bytes, ByteOrder::Little, Standing::Current, "FIPS 202")
+            ..hash::facts(rounds, function.output_bytes, ByteOrder::Little, Standing::Current, source)
         },
         making: Making::Own(own::<N>()),
         peers,
@@ -63,33 +97,41 @@ const fn descriptor<const N: usize>(
 }
 
 /// SHA3-224 as the catalogue knows it.
-pub(crate) static SHA3_224: DigestDescriptor = descriptor::<0>("sha3-224", 144, 28, peers("SHA3-224", None));
+pub(crate) static SHA3_224: DigestDescriptor = descriptor::<0>(peers("SHA3-224", None));
 /// SHA3-256 as the catalogue knows it.
-pub(crate) static SHA3_256: DigestDescriptor =
-    descriptor::<1>("sha3-256", 136, 32, peers("SHA3-256", Some("SHA3_256")));
+pub(crate) static SHA3_256: DigestDescriptor = descriptor::<1>(peers("SHA3-256", Some("SHA3_256")));
 /// SHA3-384 as the catalogue knows it.
-pub(crate) static SHA3_384: DigestDescriptor =
-    descriptor::<2>("sha3-384", 104, 48, peers("SHA3-384", Some("SHA3_384")));
+pub(crate) static SHA3_384: DigestDescriptor = descriptor::<2>(peers("SHA3-384", Some("SHA3_384")));
 /// SHA3-512 as the catalogue knows it.
-pub(crate) static SHA3_512: DigestDescriptor =
-    descriptor::<3>("sha3-512", 72, 64, peers("SHA3-512", Some("SHA3_512")));
+pub(crate) static SHA3_512: DigestDescriptor = descriptor::<3>(peers("SHA3-512", Some("SHA3_512")));
 /// SHAKE128 as the catalogue knows it.
-pub(crate) static SHAKE_128: DigestDescriptor = descriptor::<4>("shake128", 168, 32, PeerNames::NONE);
+pub(crate) static SHAKE_128: DigestDescriptor = descriptor::<4>(PeerNames::NONE);
 /// SHAKE256 as the catalogue knows it.
-pub(crate) static SHAKE_256: DigestDescriptor = descriptor::<5>("shake256", 136, 64, PeerNames::NONE);
+pub(crate) static SHAKE_256: DigestDescriptor = descriptor::<5>(PeerNames::NONE);
+/// TurboSHAKE128 as the catalogue knows it.
+pub(crate) static TURBO_SHAKE_128: DigestDescriptor = descriptor::<6>(PeerNames::NONE);
+/// TurboSHAKE256 as the catalogue knows it.
+pub(crate) static TURBO_SHAKE_256: DigestDescriptor = descriptor::<7>(PeerNames::NONE);
+/// KT128 as the catalogue knows it.
+pub(crate) static KT_128: DigestDescriptor = descriptor::<8>(PeerNames::NONE);
+/// KT256 as the catalogue knows it.
+pub(crate) static KT_256: DigestDescriptor = descriptor::<9>(PeerNames::NONE);
 
 /// Returns the functions of a member of [`FUNCTIONS`].
 const fn own<const N: usize>() -> OwnDigest {
     OwnDigest {
         expand: |_| None,
         tier: |tier, features| {
-            let has_library = FUNCTIONS[N].library.is_some() && features.have_libraries();
-            if has_library { tier } else { tier.min(Tier::Generic) }
+            let function = &FUNCTIONS[N];
+            let has_library = function.library.is_some() && features.have_libraries();
+            // A single message has chunks for the lanes.
+            let has_lanes = function.value_bytes.is_some() && features.avx2.is_some();
+            if has_library || has_lanes { tier } else { tier.min(Tier::Generic) }
         },
-        digest: |tier, job| one(&FUNCTIONS[N], tier, job),
+        digest: |features, tier, job| one(&FUNCTIONS[N], features, tier, job),
         trace: |_, _, _| None,
         together: Some(Together {
-            cost: lane_cost,
+            cost: lane_cost::<N>,
             run: |features, few, jobs, order| {
                 abreast::run(&FUNCTIONS[N], features, few, jobs, order);
             },
@@ -97,22 +139,37 @@ const fn own<const N: usize>() -> OwnDigest {
     }
 }
 
-fn one(function: &Function, tier: Tier, job: &mut DigestJob<'_>) {
+fn one(function: &Function, features: Features, tier: Tier, job: &mut DigestJob<'_>) {
     let bytes = function.output_bytes;
     job.output = [0; 64];
-    match (tier, function.library) {
-        (Tier::Reference, _) => {
-            reference::Squeezing::new(function.sponge, &[job.input]).squeeze(&mut job.output[..bytes]);
+    let output = &mut job.output[..bytes];
+    match (tier, function.library, function.value_bytes) {
+        (Tier::Reference, _, None) => {
+            reference::Squeezing::new(function.sponge, &[job.input]).squeeze(output);
         }
-        (Tier::Native | Tier::Batch, Some(algorithm)) => {
-            job.output[..bytes].copy_from_slice(digest::digest(algorithm, job.input).as_ref());
+        (Tier::Reference, _, Some(values)) => kangaroo::reference(function, values, job.input, output),
+        (Tier::Generic, _, Some(values)) => {
+            kangaroo::digest(function, values, Features::NONE, job.input, output);
+        }
+        (_, _, Some(values)) => kangaroo::digest(function, values, features, job.input, output),
+        (Tier::Native | Tier::Batch, Some(algorithm), _) => {
+            output.copy_from_slice(digest::digest(algorithm, job.input).as_ref());
         }
         _ => abreast::alone(function, job),
     }
 }
 
-/// Returns the cost of lanes: in a prototype beside AWS-LC four permutations took the time of 1.6 of its own, so that two messages gain
-/// already. A processor without vectors gains nothing.
-fn lane_cost(features: Features, _: Totals) -> Option<LaneCost> {
-    features.avx2.map(|_| LaneCost { few: 1, fixed_bytes: 64, job_bytes: 8 })
+/// Returns the cost of lanes in bytes of single messages, which functions of half the rounds have twice as many of in the same time.
+/// Four permutations by AVX2 take the time of 1.6 of AWS-LC's, and eight by AVX-512 that of 1.4, so that two messages gain already.
+/// A processor without vectors gains nothing.
+fn lane_cost<const N: usize>(features: Features, _: Totals) -> Option<LaneCost> {
+    let speed = (keccak::ROUNDS / FUNCTIONS[N].sponge.rounds) as u32;
+    let cost = |fixed_bytes, job_bytes| {
+        Some(LaneCost { few: 1, fixed_bytes: speed * fixed_bytes, job_bytes: speed * job_bytes })
+    };
+    match (features.avx512, features.avx2) {
+        (Some(_), _) => cost(256, 32),
+        (_, Some(_)) => cost(64, 8),
+        _ => None,
+    }
 }

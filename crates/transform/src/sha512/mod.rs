@@ -65,7 +65,7 @@ const fn own<const BITS: usize>() -> OwnDigest {
     OwnDigest {
         expand: |_| None,
         tier: |tier, features| if features.have_libraries() { tier } else { tier.min(Tier::Generic) },
-        digest: |tier, job| {
+        digest: |_, tier, job| {
             match tier {
                 Tier::Reference => job.output = hash(reference::blocks, initial(BITS), 0, job.input),
                 Tier::Generic => job.output = hash(rounds::one, initial(BITS), 0, job.input),
@@ -86,7 +86,7 @@ const fn own<const BITS: usize>() -> OwnDigest {
 pub(crate) const fn own_hmac<const BITS: usize>() -> OwnDigest {
     OwnDigest {
         expand: expand::<BITS>,
-        digest: |tier, job| {
+        digest: |_, tier, job| {
             let Some(key) = job.key.own::<HmacKey>() else { return };
             match tier {
                 Tier::Reference => job.output = key.tag::<BITS>(reference::blocks, job.input),

@@ -40,6 +40,7 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
         )),
         Algorithm::Digest(_) => Kind::Hash(constant!(
             digest::SHA1_FOR_LEGACY_USE_ONLY,
+            digest::SHA224,
             digest::SHA256,
             digest::SHA384,
             digest::SHA512,

@@ -38,6 +38,7 @@ impl Runner for RustCrypto {
         match task.algorithm {
             Algorithm::Digest(Digest::Md5) => hash::<md5::Md5>(task, scope),
             Algorithm::Digest(Digest::Sha1) => hash::<sha1::Sha1>(task, scope),
+            Algorithm::Digest(Digest::Sha224) => hash::<sha2::Sha224>(task, scope),
             Algorithm::Digest(Digest::Sha256) => hash::<sha2::Sha256>(task, scope),
             Algorithm::Digest(Digest::HmacMd5) => mac::<Hmac<md5::Md5>>(task, scope),
             Algorithm::Digest(Digest::HmacSha1) => mac::<Hmac<sha1::Sha1>>(task, scope),

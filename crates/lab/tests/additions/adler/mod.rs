@@ -25,7 +25,7 @@ pub(crate) static ADLER_32: DigestDescriptor = DigestDescriptor {
         together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
-        digest: |tier, job| {
+        digest: |_, tier, job| {
             let sum = if tier == Tier::Reference { sum } else { lazy_sum };
             job.output[..4].copy_from_slice(&sum(job.input).to_be_bytes());
         },
