@@ -70,7 +70,7 @@ macro_rules! asymmetrics {
                 p256(P256) { EcdhP256 = ECDH_P256 "ECDH on P-256, SP 800-56A.", EcdsaP256 = ECDSA_P256 "ECDSA on P-256, FIPS 186-5." }
                 ed25519(Ed25519) { Ed25519 = ED25519 "Ed25519, RFC 8032." }
                 ml_dsa(MlDsa) { MlDsa44 = ML_DSA_44 "ML-DSA-44, FIPS 204.", MlDsa65 = ML_DSA_65 "ML-DSA-65.", MlDsa87 = ML_DSA_87 "ML-DSA-87." }
-                ml_kem(MlKem) { MlKem768 = ML_KEM_768 "ML-KEM-768, FIPS 203." }
+                ml_kem(MlKem) { MlKem512 = ML_KEM_512 "ML-KEM-512, FIPS 203.", MlKem768 = ML_KEM_768 "ML-KEM-768.", MlKem1024 = ML_KEM_1024 "ML-KEM-1024." }
             }
         }
     };

@@ -20,7 +20,7 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use sealane_transform::dh::{DhExponent, DhGroup, DhPrivateKey};
 use sealane_transform::ed25519::Ed25519Key;
 use sealane_transform::ml_dsa::{MlDsaMessage, MlDsaPrivateKey, MlDsaSet};
-use sealane_transform::ml_kem::{MlKem768DecapsulationKey, MlKem768EncapsulationKey};
+use sealane_transform::ml_kem::{MlKemDecapsulationKey, MlKemEncapsulationKey, MlKemSet};
 use sealane_transform::p256::P256PrivateKey;
 use sealane_transform::rsa::RsaPrivateKey;
 use sealane_transform::x25519::X25519Key;
@@ -72,19 +72,17 @@ const SIGNING: usize = KEY + 2;
 const ML_DSA_SIGNING: usize = 3;
 
 const CASES: &[Case] = &[
-    case("ml-kem-768 generate", 0, || ml_kem::Operation::Generate { seed: Zeroizing::new(secret(1)) }.into()),
-    case("ml-kem-768 encapsulate", 0, || {
-        let key = Arc::new(ml_kem_keys().1);
-        ml_kem::Operation::Encapsulate { key, message: Zeroizing::new(secret(2)) }.into()
+    case("ml-kem-768 generate", 0, || ml_kem_generate(MlKemSet::MlKem768)),
+    case("ml-kem-768 encapsulate", 0, || ml_kem_encapsulate(MlKemSet::MlKem768)),
+    case("ml-kem-768 decapsulate", 0, || ml_kem_decapsulate(MlKemSet::MlKem768)),
+    case("ml-kem-768 decapsulate, rejected", 0, || {
+        decapsulate(&ml_kem_keys(MlKemSet::MlKem768).0, bytes::<1088>(4).to_vec())
     }),
-    case("ml-kem-768 decapsulate", 0, || {
-        let (key, public) = ml_kem_keys();
-        let sent =
-            ml_kem::Operation::Encapsulate { key: Arc::new(public), message: Zeroizing::new(bytes(3)) };
-        let answer = run(sent.into());
-        decapsulate(&key, answer[..ml_kem::ML_KEM_768_CIPHERTEXT_BYTES].try_into().expect("its length"))
-    }),
-    case("ml-kem-768 decapsulate, rejected", 0, || decapsulate(&ml_kem_keys().0, bytes(4))),
+    // Their noise, and their compression, differ from those of ML-KEM-768.
+    case("ml-kem-512 generate", 0, || ml_kem_generate(MlKemSet::MlKem512)),
+    case("ml-kem-512 decapsulate", 0, || ml_kem_decapsulate(MlKemSet::MlKem512)),
+    case("ml-kem-1024 encapsulate", 0, || ml_kem_encapsulate(MlKemSet::MlKem1024)),
+    case("ml-kem-1024 decapsulate", 0, || ml_kem_decapsulate(MlKemSet::MlKem1024)),
     case("ml-dsa-44 generate", 0, || ml_dsa_generate(MlDsaSet::MlDsa44)),
     case("ml-dsa-65 generate", 0, || ml_dsa_generate(MlDsaSet::MlDsa65)),
     case("ml-dsa-44 sign", ML_DSA_SIGNING, || ml_dsa_sign(MlDsaSet::MlDsa44)),
@@ -173,11 +171,27 @@ fn p256_key() -> Arc<P256PrivateKey> {
 }
 
 /// Returns a key pair that is not secret.
-fn ml_kem_keys() -> (MlKem768DecapsulationKey, MlKem768EncapsulationKey) {
-    let bytes = run(ml_kem::Operation::Generate { seed: Zeroizing::new(bytes(5)) }.into());
-    let key = MlKem768DecapsulationKey::new(&bytes).expect("a key that was just made");
+fn ml_kem_keys(set: MlKemSet) -> (MlKemDecapsulationKey, MlKemEncapsulationKey) {
+    let bytes = run(ml_kem::Operation::Generate { set, seed: Zeroizing::new(bytes(5)) }.into());
+    let key = MlKemDecapsulationKey::new(set, &bytes).expect("a key that was just made");
     let public = key.encapsulation_key();
     (key, public)
+}
+
+fn ml_kem_generate(set: MlKemSet) -> AsymmetricOperation {
+    ml_kem::Operation::Generate { set, seed: Zeroizing::new(secret(1)) }.into()
+}
+
+fn ml_kem_encapsulate(set: MlKemSet) -> AsymmetricOperation {
+    let key = Arc::new(ml_kem_keys(set).1);
+    ml_kem::Operation::Encapsulate { key, message: Zeroizing::new(secret(2)) }.into()
+}
+
+fn ml_kem_decapsulate(set: MlKemSet) -> AsymmetricOperation {
+    let (key, public) = ml_kem_keys(set);
+    let sent = ml_kem::Operation::Encapsulate { key: Arc::new(public), message: Zeroizing::new(bytes(3)) };
+    let answer = run(sent.into());
+    decapsulate(&key, answer[..set.ciphertext_bytes()].to_vec())
 }
 
 /// Returns the generation of a key pair.
@@ -199,17 +213,16 @@ fn ml_dsa_sign(set: MlDsaSet) -> AsymmetricOperation {
 }
 
 /// Returns the decapsulation with a key whose secret parts are undefined: its vector, and the seed of rejection.
-fn decapsulate(
-    key: &MlKem768DecapsulationKey,
-    ciphertext: [u8; ml_kem::ML_KEM_768_CIPHERTEXT_BYTES],
-) -> AsymmetricOperation {
-    let mut bytes = *key.as_bytes();
-    let (vector, rest) = bytes.split_at_mut(1152);
+fn decapsulate(key: &MlKemDecapsulationKey, ciphertext: Vec<u8>) -> AsymmetricOperation {
+    let mut bytes = key.as_bytes().to_vec();
+    // The vector is as long as that of the encapsulation key, which has a seed behind it.
+    let (vector, rest) = bytes.split_at_mut(key.set().encapsulation_key_bytes() - 32);
     let seed_at = rest.len() - 32;
     memcheck::hide(vector);
     memcheck::hide(&mut rest[seed_at..]);
-    let key = Arc::new(MlKem768DecapsulationKey::new(&bytes).expect("its public parts are as before"));
-    ml_kem::Operation::Decapsulate { key, ciphertext: Box::new(ciphertext) }.into()
+    let key =
+        Arc::new(MlKemDecapsulationKey::new(key.set(), &bytes).expect("its public parts are as before"));
+    ml_kem::Operation::Decapsulate { key, ciphertext }.into()
 }
 
 /// Runs an operation by the reference tier, and returns its answer, which is not secret any more.

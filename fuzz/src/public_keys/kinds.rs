@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use sealane_transform::dh::{self, DhExponent, DhGroup, DhPrivateKey};
 use sealane_transform::ed25519::{self, Ed25519Key, Ed25519PublicKey};
 use sealane_transform::ml_dsa::{self, MlDsaMessage, MlDsaPrivateKey, MlDsaPublicKey, MlDsaSet};
-use sealane_transform::ml_kem::{self, MlKem768DecapsulationKey, MlKem768EncapsulationKey};
+use sealane_transform::ml_kem::{self, MlKemDecapsulationKey, MlKemEncapsulationKey, MlKemSet};
 use sealane_transform::p256::{self, P256PrivateKey, P256PublicKey, signature_of_der, signature_to_der};
 use sealane_transform::rsa::{self, RsaPrivateKey, RsaPublicKey};
 use sealane_transform::x25519::{self, X25519Key};
@@ -243,38 +243,47 @@ pub const ED25519: Algorithm = Algorithm {
     is_dear: false,
 };
 
-fn ml_kem_pair(source: &mut Source<'_>) -> Option<Vec<u8>> {
-    made(ml_kem::Operation::Generate { seed: source.secret() })
+fn ml_kem_pair(source: &mut Source<'_>) -> Option<(MlKemSet, Vec<u8>)> {
+    let set = source.choice(&MlKemSet::ALL);
+    Some((set, made(ml_kem::Operation::Generate { set, seed: source.secret() })?))
 }
 
-/// ML-KEM-768.
+/// ML-KEM with any parameter set.
 pub const ML_KEM: Algorithm = Algorithm {
     target: "public_keys_ml_kem",
     kinds: &[
-        |source| Some(ml_kem::Operation::Generate { seed: source.secret() }.into()),
         |source| {
-            let mut key = source.vector(1184);
+            let set = source.choice(&MlKemSet::ALL);
+            Some(ml_kem::Operation::Generate { set, seed: source.secret() }.into())
+        },
+        |source| {
+            let set = source.choice(&MlKemSet::ALL);
+            let bytes = set.encapsulation_key_bytes();
+            let mut key = source.vector(bytes);
             // Most coefficients of 12 bits are below the modulus if the highest bits are 0.
-            key[..1152].chunks_exact_mut(3).for_each(|three| {
+            key[..bytes - 32].chunks_exact_mut(3).for_each(|three| {
                 three[1] &= 0xf7;
                 three[2] &= 0x7f;
             });
-            let key = Arc::new(MlKem768EncapsulationKey::new(&key).ok()?);
+            let key = Arc::new(MlKemEncapsulationKey::new(set, &key).ok()?);
             Some(ml_kem::Operation::Encapsulate { key, message: source.secret() }.into())
         },
         |source| {
-            let key = Arc::new(MlKem768DecapsulationKey::new(&ml_kem_pair(source)?).ok()?);
-            Some(ml_kem::Operation::Decapsulate { key, ciphertext: Box::new(source.array()) }.into())
+            let (set, pair) = ml_kem_pair(source)?;
+            let key = Arc::new(MlKemDecapsulationKey::new(set, &pair).ok()?);
+            let ciphertext = source.vector(set.ciphertext_bytes());
+            Some(ml_kem::Operation::Decapsulate { key, ciphertext }.into())
         },
         |source| {
             // The secret vector is any: the hash covers only the encapsulation key.
-            let mut pair = ml_kem_pair(source)?;
+            let (set, mut pair) = ml_kem_pair(source)?;
             source.alter(&mut pair);
-            let key = MlKem768DecapsulationKey::new(&pair).ok()?;
+            let key = MlKemDecapsulationKey::new(set, &pair).ok()?;
             let peer = Arc::new(key.encapsulation_key());
             let mut sent = made(ml_kem::Operation::Encapsulate { key: peer, message: source.secret() })?;
-            source.alter(&mut sent[..1088]);
-            let ciphertext = Box::new(*sent.first_chunk()?);
+            sent.truncate(set.ciphertext_bytes());
+            source.alter(&mut sent);
+            let ciphertext = sent;
             Some(ml_kem::Operation::Decapsulate { key: Arc::new(key), ciphertext }.into())
         },
     ],

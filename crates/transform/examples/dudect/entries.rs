@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sealane_transform::dh::{self, DhExponent, DhGroup, DhPrivateKey};
 use sealane_transform::ed25519::{self, Ed25519Key};
-use sealane_transform::ml_kem::{self, ML_KEM_768_CIPHERTEXT_BYTES, MlKem768DecapsulationKey};
+use sealane_transform::ml_kem::{self, MlKemDecapsulationKey, MlKemSet};
 use sealane_transform::p256::{self, P256PrivateKey};
 use sealane_transform::rsa::{self, RsaPrivateKey};
 use sealane_transform::x25519::{self, X25519Key};
@@ -82,16 +82,17 @@ pub(crate) fn all() -> Vec<Entry> {
 }
 
 fn ml_kem() -> [Entry; 3] {
-    let key = answer(ml_kem::Operation::Generate { seed: Zeroizing::new(random()) });
+    let set = MlKemSet::MlKem768;
+    let key = answer(ml_kem::Operation::Generate { set, seed: Zeroizing::new(random()) });
     let checked =
-        |key: &[u8]| Arc::new(MlKem768DecapsulationKey::new(key).expect("a key that was just made"));
+        move |key: &[u8]| Arc::new(MlKemDecapsulationKey::new(set, key).expect("a key that was just made"));
     let public = Arc::new(checked(&key).encapsulation_key());
     let sent = answer(ml_kem::Operation::Encapsulate {
         key: Arc::clone(&public),
         message: Zeroizing::new(random()),
     });
-    let ciphertext: [u8; ML_KEM_768_CIPHERTEXT_BYTES] =
-        sent[..ML_KEM_768_CIPHERTEXT_BYTES].try_into().expect("its length");
+    let ciphertext = sent[..set.ciphertext_bytes()].to_vec();
+    let given = ciphertext.clone();
     let original = key.clone();
     [
         // The secret vector and the seed of rejection; their public key stays, as decapsulation never compares them.
@@ -105,16 +106,13 @@ fn ml_kem() -> [Entry; 3] {
                 }
                 key
             },
-            move |key| {
-                ml_kem::Operation::Decapsulate { key: checked(key), ciphertext: Box::new(ciphertext) }.into()
-            },
+            move |key| ml_kem::Operation::Decapsulate { key: checked(key), ciphertext: given.clone() }.into(),
         ),
         entry(
             "ml-kem-768 decapsulate: rejection",
-            move |class| if class == Class::Fixed { ciphertext.to_vec() } else { random::<1088>().to_vec() },
+            move |class| if class == Class::Fixed { ciphertext.clone() } else { random::<1088>().to_vec() },
             move |ciphertext| {
-                let ciphertext = Box::new(*array(ciphertext));
-                ml_kem::Operation::Decapsulate { key: checked(&key), ciphertext }.into()
+                ml_kem::Operation::Decapsulate { key: checked(&key), ciphertext: ciphertext.to_vec() }.into()
             },
         ),
         plain("ml-kem-768 encapsulate: message", move |message| {

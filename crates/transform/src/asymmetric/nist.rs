@@ -15,7 +15,7 @@ use crate::dispatch::Kernels;
 use crate::ed25519::{Ed25519Key, Ed25519PublicKey};
 use crate::isa::Tier;
 use crate::keccak::{SHAKE256, reference::hash};
-use crate::ml_kem::{MlKem768DecapsulationKey, MlKem768EncapsulationKey};
+use crate::ml_kem::{MlKemDecapsulationKey, MlKemEncapsulationKey, MlKemSet};
 use crate::p256::{P256PrivateKey, P256PublicKey};
 use crate::rsa::{RsaHash, RsaPrivateKey, pkcs1_block, pkcs1_verifies, pss_block, pss_verifies};
 use crate::{dh, ed25519, ml_kem, p256, rsa};
@@ -213,41 +213,55 @@ fn ed25519_keys_and_signatures() {
     assert_eq!(check(cases, 1), 25);
 }
 
-#[test]
-fn ml_kem_768() {
-    let text = include_str!("../../vectors/ml-kem-768.rsp");
+/// The keys of a file, and its encapsulations.
+fn ml_kem(set: MlKemSet, text: &str) -> [usize; 2] {
     let condensed = |bytes: &[u8]| hash::<16>(SHAKE256, &[bytes]);
-    let generate = |test: &Response<'_>| -> AsymmetricOperation {
-        let seed = [test.array::<32>("d"), test.array("z")].concat().try_into().unwrap();
-        ml_kem::Operation::Generate { seed: Zeroizing::new(seed) }.into()
-    };
     let keys = responses(text, &["shake256(ek)"]);
-    let made = outcomes(keys.iter().map(generate).collect(), 1);
-    assert_eq!(made.len(), 25);
+    let made = outcomes(keys.iter().map(|test| ml_kem_pair(set, test)).collect(), 1);
+    let made_count = made.len();
     for (test, made) in keys.iter().zip(made) {
-        let key = MlKem768DecapsulationKey::new(&made.unwrap()).unwrap().encapsulation_key();
+        let key = MlKemDecapsulationKey::new(set, &made.unwrap()).unwrap().encapsulation_key();
         assert_eq!(condensed(key.as_bytes()), test.array("shake256(ek)"));
     }
-
     let tests = responses(text, &["k"]);
     let operations = tests.iter().map(|test| {
-        let key = Arc::new(MlKem768EncapsulationKey::new(&test.bytes("ek")).unwrap());
+        let key = Arc::new(MlKemEncapsulationKey::new(set, &test.bytes("ek")).unwrap());
         ml_kem::Operation::Encapsulate { key, message: Zeroizing::new(test.array("m")) }.into()
     });
     let sent = outcomes(operations.collect(), 1);
-    assert_eq!(sent.len(), 10);
+    let sent_count = sent.len();
     for (test, sent) in tests.iter().zip(sent) {
         let sent = sent.unwrap();
-        let (ciphertext, secret) = sent.split_at(ml_kem::ML_KEM_768_CIPHERTEXT_BYTES);
+        let (ciphertext, secret) = sent.split_at(set.ciphertext_bytes());
         assert_eq!(condensed(ciphertext), test.array("shake256(c)"));
         assert_eq!(secret, test.bytes("k"));
     }
+    [made_count, sent_count]
+}
+
+fn ml_kem_pair(set: MlKemSet, test: &Response<'_>) -> AsymmetricOperation {
+    let seed = [test.array::<32>("d"), test.array("z")].concat().try_into().unwrap();
+    ml_kem::Operation::Generate { set, seed: Zeroizing::new(seed) }.into()
+}
+
+#[test]
+fn ml_kem_512_and_1024() {
+    let small = include_str!("../../vectors/ml-kem-512.rsp");
+    let large = include_str!("../../vectors/ml-kem-1024.rsp");
+    assert_eq!(ml_kem(MlKemSet::MlKem512, small), [25, 6]);
+    assert_eq!(ml_kem(MlKemSet::MlKem1024, large), [25, 6]);
+}
+
+#[test]
+fn ml_kem_768() {
+    let (set, text) = (MlKemSet::MlKem768, include_str!("../../vectors/ml-kem-768.rsp"));
+    assert_eq!(ml_kem(set, text), [25, 10]);
 
     let tests = responses(text, &["ss_n"]);
-    let keys = outcomes(tests.iter().map(generate).collect(), 1);
-    let keys: Vec<_> =
-        keys.into_iter().map(|key| Arc::new(MlKem768DecapsulationKey::new(&key.unwrap()).unwrap())).collect();
-    let encapsulate = |(test, key): (&Response<'_>, &Arc<MlKem768DecapsulationKey>)| {
+    let keys = outcomes(tests.iter().map(|test| ml_kem_pair(set, test)).collect(), 1);
+    let key = |key: Outcome| Arc::new(MlKemDecapsulationKey::new(set, &key.unwrap()).unwrap());
+    let keys: Vec<_> = keys.into_iter().map(key).collect();
+    let encapsulate = |(test, key): (&Response<'_>, &Arc<MlKemDecapsulationKey>)| {
         let key = Arc::new(key.encapsulation_key());
         ml_kem::Operation::Encapsulate { key, message: Zeroizing::new(test.array("msg")) }.into()
     };
@@ -255,10 +269,9 @@ fn ml_kem_768() {
     let mut cases: Vec<(AsymmetricOperation, Outcome)> = Vec::new();
     for ((test, key), sent) in tests.iter().zip(&keys).zip(sent) {
         let sent = sent.unwrap();
-        let (ciphertext, secret) = sent.split_at(ml_kem::ML_KEM_768_CIPHERTEXT_BYTES);
+        let (ciphertext, secret) = sent.split_at(set.ciphertext_bytes());
         assert_eq!(secret, test.bytes("ss"));
         for (ciphertext, secret) in [(ciphertext.to_vec(), "ss"), (test.bytes("ct_n"), "ss_n")] {
-            let ciphertext = Box::new(ciphertext.try_into().unwrap());
             let operation = ml_kem::Operation::Decapsulate { key: Arc::clone(key), ciphertext };
             cases.push((operation.into(), Ok(test.bytes(secret))));
         }

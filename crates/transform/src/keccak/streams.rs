@@ -1,6 +1,6 @@
 //! Streams of Keccak side by side: one in general registers, four by AVX2, eight by AVX-512.
 //!
-//! [`Streams`] is a token of a machine's instructions. ML-DSA samples its polynomials by it, and hashes
+//! [`Streams`] is a token of a machine's instructions. ML-KEM and ML-DSA sample their matrices and their noise by it, and hash
 //! messages of one length.
 //!
 //! No branch and no address depends on what is absorbed or given.
@@ -27,6 +27,8 @@ const BLOCK_BYTES: usize = 168;
 pub(crate) const BLOCKS_MAX: usize = 5;
 /// Bytes of a stream's row: blocks, and what vectors write behind them.
 pub(crate) const ROW_BYTES: usize = BLOCKS_MAX * BLOCK_BYTES + 64;
+/// Bytes of a seed with what follows it, and the start of the padding.
+pub(crate) const HEAD_BYTES: usize = 40;
 /// Bytes of a hash: as many as the longest that is used has.
 pub(crate) const HASH_BYTES: usize = 64;
 
@@ -48,6 +50,19 @@ pub(crate) trait Streams: Copy {
 
     /// Returns states that have absorbed a padded block each, permuted.
     fn absorbed(self, sponge: Sponge, blocks: &[[u8; BLOCK_BYTES]; STREAMS_MAX]) -> Self::States;
+
+    /// Returns states that have absorbed a block each, permuted: its head is given with the start of the padding, and its
+    /// rest is the end of the padding.
+    fn absorbed_heads(self, sponge: Sponge, heads: &[[u8; HEAD_BYTES]; STREAMS_MAX]) -> Self::States {
+        let mut blocks = [[0; BLOCK_BYTES]; STREAMS_MAX];
+        for (block, head) in blocks.iter_mut().zip(heads) {
+            block[..HEAD_BYTES].copy_from_slice(head);
+            block[sponge.rate_bytes - 1] |= LAST_BIT;
+        }
+        let states = self.absorbed(sponge, &blocks);
+        wipe(&mut blocks, [0; BLOCK_BYTES]);
+        states
+    }
 
     /// Applies Keccak-f[1600] to each state.
     fn permute(self, states: &mut Self::States);
@@ -206,6 +221,20 @@ impl Streams for Avx512 {
         }
         // SAFETY: the token proves AVX-512.
         unsafe { inner(sponge.words(), blocks) }
+    }
+
+    fn absorbed_heads(self, sponge: Sponge, heads: &[[u8; HEAD_BYTES]; STREAMS_MAX]) -> Self::States {
+        #[target_feature(enable = "avx512f")]
+        fn inner(sponge: Sponge, heads: &[[u8; HEAD_BYTES]; STREAMS_MAX]) -> lanes::States {
+            let mut states = lanes::zeros();
+            lanes::add_block(&mut states, HEAD_BYTES / 8, heads.each_ref().map(|head| &head[..]));
+            let last = u64::from(LAST_BIT) << 56;
+            states[sponge.words() - 1] = _mm512_set1_epi64(last.cast_signed());
+            lanes::permute(&mut states);
+            states
+        }
+        // SAFETY: the token proves AVX-512.
+        unsafe { inner(sponge, heads) }
     }
 
     fn permute(self, states: &mut Self::States) {

@@ -1,399 +1,296 @@
-//! Up to eight operations of ML-KEM-768 with different keys, their Keccak streams side by side.
+//! Up to eight operations of one parameter set with different keys, their Keccak streams side by side.
 //!
-//! A decapsulation needs 44 permutations: 27 for the matrix, 7 for the noise, 1 for G and 9 for J (AWS-LC runs 9 more,
-//! to check the key again). Streams of the matrices and of the noise fill the eight lanes one after the other,
-//! whichever operations they belong to, so that even one operation alone takes 17 permutations of eight states instead
-//! of 44 of one; G, H and J take a lane an operation. At 1140 cycles a permutation, eight decapsulations have a floor
-//! of 44 x 1140 / 8 = 6270 cycles each for Keccak, and some 4000 for ten transforms and the sampling of nine
+//! A decapsulation of ML-KEM-768 needs 44 permutations: 27 for the matrix, 7 for the noise, 1 for G and 9 for J (AWS-LC
+//! runs 9 more, to check the key again). Streams of the matrices and of the noise fill the lanes one after the other,
+//! whichever operations they belong to; G, H and J take a lane an operation. With AVX-512 eight decapsulations have a
+//! floor of 44 x 1140 / 8 = 6270 cycles each for Keccak, and some 4000 for ten transforms and the sampling of nine
 //! polynomials. Measured on Zen 4, cycles a decapsulation: 16 400 with eight lanes filled, 42 400 with one, and 58 500
 //! by AWS-LC.
 //!
-//! Every batch of eight runs the same instructions whatever its keys and ciphertexts hold, except for the sampling of
-//! matrices, whose seeds are public. Lanes without an operation repeat the first one's input. Everything secret in
-//! this module's memory is wiped before it returns.
+//! A key pair that keeps its matrix ([`Generate::matrix`]) saves the 27 permutations when it decapsulates.
 //!
-//! `unsafe`: calls of kernels whose instruction set the token proves.
-#![allow(unsafe_code)]
-
-use core::arch::x86_64::*;
+//! Every batch of a size runs the same instructions whatever its keys and ciphertexts hold, except for the sampling of
+//! matrices, whose seeds are public. Everything secret in this module's memory is wiped before it returns.
 
 use zeroize::Zeroize as _;
 
-use super::coding::{self, SAMPLE_SLACK};
-use super::vector::{self, Factor, Poly};
-use super::{
-    Ciphertext, Decapsulate, Encapsulate, EncapsulationKeyBytes, Generate, K, N, NOISE_BYTES, PACKED_BYTES,
-    POLY_BYTES, SEED_BYTES, Secret, U_BYTES, V_BYTES, parts, public_parts,
-};
-use crate::isa::Avx512;
-use crate::keccak::lanes::{self as keccak, LANES};
-use crate::keccak::{LAST_BIT, SHA3_256, SHA3_512, SHAKE128, SHAKE256, Sponge};
+use super::arithmetic::{Noise, SAMPLE_SLACK, Sampled, Seed};
+use super::machine::Machine;
+use super::parameters::{CIPHERTEXT_BYTES_MAX, ETA2, N, Parameters, SEED_BYTES};
+use super::{Decapsulate, Encapsulate, Generate, Secret, public_parts};
+use crate::keccak::streams::{HASH_BYTES, HEAD_BYTES, ROW_BYTES, STREAMS_MAX};
+use crate::keccak::{SHA3_256, SHA3_512, SHAKE128, SHAKE256, Sponge};
 use crate::wipe::wipe;
 
-/// A matrix by rows, each polynomial with room behind it.
-type Matrix = [[u16; N + SAMPLE_SLACK]; K * K];
+/// Operations of a pass.
+const LANES: usize = 8;
 
-/// A seed of 32 bytes.
-type Seed = [u8; SEED_BYTES];
+/// Polynomials of noise, wiped when they are dropped.
+struct Noises(Vec<Noise>);
 
-/// The polynomials of noise of an operation, at most.
-const NOISES: usize = 2 * K + 1;
-
-/// Makes key pairs, [`LANES`] at a time.
-pub(crate) fn generate_lanes(token: Avx512, jobs: &mut [Generate<'_>]) {
-    let _ = token;
-    for jobs in jobs.chunks_mut(LANES) {
-        // SAFETY: the token proves AVX-512 with these extensions.
-        unsafe { generate(jobs) };
+impl Drop for Noises {
+    fn drop(&mut self) {
+        wipe(&mut self.0, Noise::ZERO);
     }
 }
 
-/// Encapsulates secrets, [`LANES`] at a time.
-pub(crate) fn encapsulate_lanes(token: Avx512, jobs: &mut [Encapsulate<'_>]) {
-    let _ = token;
-    for jobs in jobs.chunks_mut(LANES) {
-        // SAFETY: the token proves AVX-512 with these extensions.
-        unsafe { encapsulate(jobs) };
+/// Makes key pairs of one set.
+pub(crate) fn generate_lanes<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
+    jobs.chunks_mut(LANES).for_each(|jobs| generate(machine, jobs));
+}
+
+/// Encapsulates secrets of one set.
+pub(crate) fn encapsulate_lanes<M: Machine>(machine: M, jobs: &mut [Encapsulate<'_>]) {
+    jobs.chunks_mut(LANES).for_each(|jobs| encapsulate(machine, jobs));
+}
+
+/// Decapsulates ciphertexts of one set.
+pub(crate) fn decapsulate_lanes<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
+    jobs.chunks_mut(LANES).for_each(|jobs| decapsulate(machine, jobs));
+}
+
+/// Returns states that have absorbed a seed and up to two bytes each, with the padding, and are permuted.
+fn seeded<'a, M: Machine>(
+    machine: M,
+    sponge: Sponge,
+    lanes: usize,
+    input: impl Fn(usize) -> (&'a Seed, [u8; 3]),
+) -> M::States {
+    let mut heads = [[0; HEAD_BYTES]; STREAMS_MAX];
+    for (lane, head) in heads.iter_mut().enumerate().take(lanes) {
+        let (seed, tail) = input(lane);
+        head[..SEED_BYTES].copy_from_slice(seed);
+        head[SEED_BYTES..SEED_BYTES + 3].copy_from_slice(&tail);
     }
-}
-
-/// Decapsulates ciphertexts, [`LANES`] at a time.
-pub(crate) fn decapsulate_lanes(token: Avx512, jobs: &mut [Decapsulate<'_>]) {
-    let _ = token;
-    for jobs in jobs.chunks_mut(LANES) {
-        // SAFETY: the token proves AVX-512 with these extensions.
-        unsafe { decapsulate(jobs) };
-    }
-}
-
-/// Returns a value for each lane; lanes without a job repeat the first job's.
-#[inline]
-fn for_lanes<'a, T, R>(jobs: &'a [T], of: impl Fn(&'a T) -> R) -> [R; LANES] {
-    core::array::from_fn(|lane| of(jobs.get(lane).unwrap_or(&jobs[0])))
-}
-
-/// Returns eight states that have absorbed a seed and up to two bytes each, with the padding.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn seeded(sponge: Sponge, seeds: [&Seed; LANES], tails: [u64; LANES]) -> keccak::States {
-    let mut states = keccak::zeros();
-    let seeds = seeds.map(|seed| &seed[..]);
-    keccak::add_block(&mut states, SEED_BYTES / 8, seeds);
-    states[4] = from_words(tails);
-    let last = u64::from(LAST_BIT) << 56;
-    states[sponge.words() - 1] = _mm512_set1_epi64(last as i64);
+    let states = machine.absorbed_heads(sponge, &heads);
+    wipe(&mut heads, [0; HEAD_BYTES]);
     states
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn from_words(words: [u64; LANES]) -> __m512i {
-    let [a, b, c, d, e, f, g, h] = words.map(|word| word as i64);
-    _mm512_set_epi64(h, g, f, e, d, c, b, a)
-}
-
-/// Samples the matrix of each seed, or its transpose. The seeds are public.
+/// Samples the matrix of each seed by rows. The seeds are public.
 #[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn sample_matrices(seeds: &[&Seed], is_transposed: bool, matrices: &mut [Matrix; LANES]) {
+fn sample_matrices<M: Machine>(machine: M, p: &Parameters, seeds: &[&Seed]) -> Vec<Sampled> {
     const BLOCK: usize = SHAKE128.rate_bytes;
-    let streams = K * K * seeds.len();
     // Three blocks are enough for 99 of 100 polynomials.
-    let mut rows = [[0; 3 * BLOCK + 24]; LANES];
-    for first in (0..streams).step_by(LANES) {
-        let stream = |lane: usize| if first + lane < streams { first + lane } else { first };
-        let of = core::array::from_fn(|lane| seeds[stream(lane) / (K * K)]);
-        let tails = core::array::from_fn(|lane| {
-            let entry = (stream(lane) % (K * K)) as u64;
-            let (row, column) = (entry / K as u64, entry % K as u64);
-            let (row, column) = if is_transposed { (column, row) } else { (row, column) };
-            column | row << 8 | u64::from(SHAKE128.suffix) << 16
+    const BLOCKS: usize = 3;
+    let each = p.k * p.k;
+    let mut matrices = vec![[0; N + SAMPLE_SLACK]; each * seeds.len()];
+    let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
+    for (group, outputs) in matrices.chunks_mut(M::STREAMS).enumerate() {
+        let first = group * M::STREAMS;
+        let mut states = seeded(machine, SHAKE128, outputs.len(), |lane| {
+            let (of, entry) = ((first + lane) / each, (first + lane) % each);
+            (seeds[of], [(entry % p.k) as u8, (entry / p.k) as u8, SHAKE128.suffix])
         });
-        let mut states = seeded(SHAKE128, of, tails);
-        for block in 0..3 {
-            keccak::permute(&mut states);
-            keccak::extract(&states, SHAKE128.words(), &mut rows, block * BLOCK);
-        }
-        let mut filled = [0; LANES];
-        let mut bytes = 3 * BLOCK;
+        machine.squeeze(&mut states, SHAKE128, BLOCKS, &mut rows);
+        let mut filled = [0; STREAMS_MAX];
+        let mut bytes = BLOCKS * BLOCK;
         loop {
-            for (lane, filled) in filled.iter_mut().enumerate() {
-                let entry = first + lane;
-                if entry < streams && *filled < N {
-                    let output = &mut matrices[entry / (K * K)][entry % (K * K)];
-                    *filled = coding::sample_matrix(&rows[lane], bytes, output, *filled);
+            for ((output, row), filled) in outputs.iter_mut().zip(&rows).zip(&mut filled) {
+                if *filled < N {
+                    *filled = machine.sample_matrix(row, bytes, output, *filled);
                 }
             }
-            if (0..LANES).all(|lane| filled[lane] == N || first + lane >= streams) {
+            if filled[..outputs.len()].iter().all(|&filled| filled == N) {
                 break;
             }
-            keccak::permute(&mut states);
-            keccak::extract(&states, SHAKE128.words(), &mut rows, 0);
+            machine.permute(&mut states);
+            machine.extract(&states, SHAKE128.words(), &mut rows, 0);
             bytes = BLOCK;
         }
     }
+    matrices
 }
 
-/// Samples the first `count` polynomials of noise of each seed.
+/// Samples `each` polynomials of noise of each seed, of which the first `secret` have the parameter eta1.
 #[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn sample_noises(seeds: &[Seed], count: usize, noises: &mut [[Poly; NOISES]; LANES]) {
-    let streams = count * seeds.len();
-    let mut rows = [[0; NOISE_BYTES]; LANES];
-    for first in (0..streams).step_by(LANES) {
-        let stream = |lane: usize| if first + lane < streams { first + lane } else { first };
-        let of = core::array::from_fn(|lane| &seeds[stream(lane) / count]);
-        let tails =
-            core::array::from_fn(|lane| (stream(lane) % count) as u64 | u64::from(SHAKE256.suffix) << 8);
-        let mut states = seeded(SHAKE256, of, tails);
-        keccak::permute(&mut states);
-        keccak::extract(&states, NOISE_BYTES / 8, &mut rows, 0);
-        for (lane, row) in rows.iter().enumerate().take(streams - first) {
-            let at = first + lane;
-            noises[at / count][at % count] = coding::sample_noise(row);
+fn sample_noises<M: Machine>(
+    machine: M,
+    p: &Parameters,
+    seeds: &[&Seed],
+    each: usize,
+    secret: usize,
+) -> Noises {
+    let mut noises = Noises(vec![Noise::ZERO; each * seeds.len()]);
+    let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
+    for (group, outputs) in noises.0.chunks_mut(M::STREAMS).enumerate() {
+        let first = group * M::STREAMS;
+        let mut states = seeded(machine, SHAKE256, outputs.len(), |lane| {
+            let (of, counter) = ((first + lane) / each, (first + lane) % each);
+            (seeds[of], [counter as u8, SHAKE256.suffix, 0])
+        });
+        // The noise of eta 3 is longer than a block.
+        if p.eta1 == ETA2 {
+            machine.extract(&states, 64 * ETA2 / 8, &mut rows, 0);
+        } else {
+            machine.squeeze(&mut states, SHAKE256, 2, &mut rows);
         }
-        wipe(&mut states, _mm512_setzero_si512());
+        machine.clear(&mut states);
+        for (lane, (output, row)) in outputs.iter_mut().zip(&rows).enumerate() {
+            let eta = if (first + lane) % each < secret { p.eta1 } else { ETA2 };
+            machine.sample_noise(eta, row, output);
+        }
     }
-    wipe(&mut rows, [0; NOISE_BYTES]);
+    wipe(&mut rows, [0; ROW_BYTES]);
+    noises
 }
 
-/// Returns room for the noise of all lanes, zeroed.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn no_noises() -> [[Poly; NOISES]; LANES] {
-    [[[_mm512_setzero_si512(); 8]; NOISES]; LANES]
-}
-
-/// Returns the product of a row of a matrix and a vector, divided by 2^16.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn row_product(row: &[[u16; N + SAMPLE_SLACK]], vector: &[Factor; K]) -> Poly {
-    let mut sum = vector::nothing();
-    for (entry, factor) in row.iter().zip(vector) {
-        vector::add_product(&mut sum, &coding::load_poly(entry), factor);
+/// Hashes a message of each operation, all of one length.
+fn hash_all<M: Machine, T: AsRef<[u8]>>(
+    machine: M,
+    sponge: Sponge,
+    messages: &[T],
+) -> [[u8; HASH_BYTES]; LANES] {
+    let mut outputs = [[0; HASH_BYTES]; LANES];
+    let mut some = [[0; HASH_BYTES]; STREAMS_MAX];
+    for (messages, outputs) in messages.chunks(M::STREAMS).zip(outputs.chunks_mut(M::STREAMS)) {
+        let mut views: [&[u8]; STREAMS_MAX] = [&[]; STREAMS_MAX];
+        views.iter_mut().zip(messages).for_each(|(view, message)| *view = message.as_ref());
+        machine.hash(sponge, &views[..messages.len()], &mut some);
+        outputs[..messages.len()].copy_from_slice(&some[..messages.len()]);
     }
-    vector::reduce_sum(&sum)
+    some.zeroize();
+    outputs
 }
 
-/// Returns the product of a coded vector and a vector, divided by 2^16.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn coded_product(coded: &[u8; PACKED_BYTES], vector: &[Factor; K]) -> Poly {
-    let mut sum = vector::nothing();
-    for (bytes, factor) in coded.as_chunks::<POLY_BYTES>().0.iter().zip(vector) {
-        vector::add_product(&mut sum, &coding::decode_12(bytes), factor);
-    }
-    vector::reduce_sum(&sum)
+/// Returns both halves of an output of 64 bytes.
+fn halves(both: &[u8; HASH_BYTES]) -> (&Seed, &Seed) {
+    let halves = both.as_chunks::<SEED_BYTES>().0;
+    (&halves[0], &halves[1])
 }
 
-/// Transforms the first K polynomials, and returns them as factors.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn transform_vector(polys: &mut [Poly]) -> [Factor; K] {
-    let mut factors = [[[_mm512_setzero_si512(); 8]; 2]; K];
-    for (poly, factor) in polys.iter_mut().zip(&mut factors) {
-        vector::transform(poly);
-        *factor = vector::prepare(poly);
-    }
-    factors
+fn first(both: &[u8; HASH_BYTES]) -> &Seed {
+    halves(both).0
 }
 
-/// K-PKE.Encrypt of one operation, from its transposed matrix and its noise.
-#[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn encrypt(
-    key: &[u8; PACKED_BYTES],
-    matrix: &Matrix,
-    noise: &mut [Poly; NOISES],
-    message: &Seed,
-    output: &mut Ciphertext,
-) {
-    let mut y = transform_vector(noise);
-    for (i, row) in matrix.as_chunks::<K>().0.iter().enumerate() {
-        let mut u = row_product(row, &y);
-        vector::inverse(&mut u);
-        vector::add(&mut u, &noise[K + i]);
-        // The next polynomial or v overwrites the bytes that this writes too much.
-        coding::compress_10(&u, &mut output[U_BYTES * i..]);
-    }
-    let mut v = coded_product(key, &y);
-    vector::inverse(&mut v);
-    vector::add(&mut v, &noise[2 * K]);
-    vector::add(&mut v, &coding::from_message(message));
-    let bytes: &mut [u8; V_BYTES] = output.last_chunk_mut().expect("a constant length");
-    coding::compress_4(&v, bytes);
-    wipe(&mut y, [[_mm512_setzero_si512(); 8]; 2]);
-    wipe(&mut v, _mm512_setzero_si512());
-}
-
-/// K-PKE.Decrypt of one operation.
-#[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn decrypt(secret: &[u8; PACKED_BYTES], ciphertext: &Ciphertext) -> Seed {
-    let (u, v) = ciphertext.split_at(K * U_BYTES);
-    let mut polys = [[_mm512_setzero_si512(); 8]; K];
-    for (poly, bytes) in polys.iter_mut().zip(u.as_chunks().0) {
-        *poly = coding::decompress_10(bytes);
-    }
-    let u = transform_vector(&mut polys);
-    let mut w = coded_product(secret, &u);
-    vector::inverse(&mut w);
-    let v = coding::decompress_4(v.first_chunk().expect("a constant length"));
-    let mut difference = vector::subtract(&v, &w);
-    let message = coding::to_message(&difference);
-    wipe(&mut w, _mm512_setzero_si512());
-    wipe(&mut difference, _mm512_setzero_si512());
-    message
-}
-
-/// G over a message and a hash for each lane: returns secrets and coins.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn secrets_and_coins(messages: &[Seed; LANES], hashes: [&Seed; LANES]) -> ([Secret; LANES], [Seed; LANES]) {
-    let mut inputs = [[0; 2 * SEED_BYTES]; LANES];
-    for ((input, message), hash) in inputs.iter_mut().zip(messages).zip(hashes) {
-        input[..SEED_BYTES].copy_from_slice(message);
-        input[SEED_BYTES..].copy_from_slice(hash);
-    }
-    let mut outputs = [[0; 2 * SEED_BYTES]; LANES];
-    keccak::hash_inner(SHA3_512, inputs.each_ref().map(|input| &input[..]), &mut outputs);
-    let halves = outputs.each_ref().map(|both| both.as_chunks::<SEED_BYTES>().0);
-    let made = (halves.map(|half| half[0]), halves.map(|half| half[1]));
-    inputs.zeroize();
-    outputs.zeroize();
-    made
-}
-
-/// H over the encapsulation key of each lane.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn hash_keys(keys: [&EncapsulationKeyBytes; LANES]) -> [Seed; LANES] {
-    let mut hashes = [[0; SEED_BYTES]; LANES];
-    keccak::hash_inner(SHA3_256, keys.map(|key| &key[..]), &mut hashes);
-    hashes
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn generate(jobs: &mut [Generate<'_>]) {
-    let count = jobs.len();
-    let mut inputs = for_lanes(jobs, |job| {
-        let mut input = [K as u8; SEED_BYTES + 1];
+fn generate<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
+    let (p, count) = (jobs[0].set.parameters(), jobs.len());
+    let mut inputs = [[p.k as u8; SEED_BYTES + 1]; LANES];
+    for (input, job) in inputs.iter_mut().zip(&*jobs) {
         input[..SEED_BYTES].copy_from_slice(&job.seed[..SEED_BYTES]);
-        input
-    });
-    let mut seeds = [[0; 2 * SEED_BYTES]; LANES];
-    keccak::hash_inner(SHA3_512, inputs.each_ref().map(|input| &input[..]), &mut seeds);
-    let halves = seeds.each_ref().map(|both| both.as_chunks::<SEED_BYTES>().0);
-    let public = halves.map(|half| &half[0]);
-    let mut secret = halves.map(|half| half[1]);
-    let mut matrices = [[[0; N + SAMPLE_SLACK]; K * K]; LANES];
-    sample_matrices(&public[..count], false, &mut matrices);
-    let mut noises = no_noises();
-    sample_noises(&secret[..count], 2 * K, &mut noises);
-    for (((job, matrix), noise), public) in jobs.iter_mut().zip(&matrices).zip(&mut noises).zip(public) {
-        let (s, e) = noise.split_at_mut(K);
-        let mut factors = transform_vector(s);
-        for (i, row) in matrix.as_chunks::<K>().0.iter().enumerate() {
-            let mut t = vector::restore(&row_product(row, &factors));
-            vector::transform(&mut e[i]);
-            vector::add(&mut t, &e[i]);
-            coding::encode_12(&t, &mut job.encapsulation_key[POLY_BYTES * i..]);
-            coding::encode_12(&s[i], &mut job.decapsulation_key[POLY_BYTES * i..]);
-        }
-        job.encapsulation_key[PACKED_BYTES..].copy_from_slice(public);
-        wipe(&mut factors, [[_mm512_setzero_si512(); 8]; 2]);
     }
-    let hashes = hash_keys(for_lanes(jobs, |job| &*job.encapsulation_key));
+    // Rho, which is public, and sigma.
+    let mut seeds = hash_all(machine, SHA3_512, &inputs[..count]);
+    let public = seeds.each_ref().map(|both| halves(both).0);
+    let secret = seeds.each_ref().map(|both| halves(both).1);
+    let matrices = sample_matrices(machine, p, &public[..count]);
+    let noises = sample_noises(machine, p, &secret[..count], 2 * p.k, 2 * p.k);
+    let sampled = matrices.chunks_exact(p.k * p.k).zip(noises.0.chunks_exact(2 * p.k));
+    for (((matrix, noise), job), public) in sampled.zip(jobs.iter_mut()).zip(public) {
+        machine.key_pair(p, matrix, noise, job.decapsulation_key);
+        job.decapsulation_key[2 * p.packed_bytes()..][..SEED_BYTES].copy_from_slice(public);
+        if let Some(kept) = &mut job.matrix {
+            kept.clear();
+            kept.extend_from_slice(matrix);
+        }
+    }
+    let mut keys: [&[u8]; LANES] = [&[]; LANES];
+    for (key, job) in keys.iter_mut().zip(&*jobs) {
+        *key = &job.decapsulation_key[p.packed_bytes()..][..p.packed_bytes() + SEED_BYTES];
+    }
+    let hashes = hash_all(machine, SHA3_256, &keys[..count]);
     for (job, hash) in jobs.iter_mut().zip(&hashes) {
-        let rest = &mut job.decapsulation_key[PACKED_BYTES..];
-        let (key, rest) = rest.split_at_mut(job.encapsulation_key.len());
-        key.copy_from_slice(job.encapsulation_key);
+        let rest = &mut job.decapsulation_key[2 * p.packed_bytes() + SEED_BYTES..];
         let (own, rejection) = rest.split_at_mut(SEED_BYTES);
-        own.copy_from_slice(hash);
+        own.copy_from_slice(first(hash));
         rejection.copy_from_slice(&job.seed[SEED_BYTES..]);
     }
     inputs.zeroize();
     seeds.zeroize();
-    secret.zeroize();
-    wipe(&mut noises[..count], [[_mm512_setzero_si512(); 8]; NOISES]);
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn encapsulate(jobs: &mut [Encapsulate<'_>]) {
-    let count = jobs.len();
-    let keys = for_lanes(jobs, |job| job.key.as_bytes());
-    let hashes = hash_keys(keys);
-    let mut messages = for_lanes(jobs, |job| *job.message);
-    let (mut secrets, mut coins) = secrets_and_coins(&messages, hashes.each_ref());
-    let mut matrices = [[[0; N + SAMPLE_SLACK]; K * K]; LANES];
-    sample_matrices(&keys.map(|key| public_parts(key).1)[..count], true, &mut matrices);
-    let mut noises = no_noises();
-    sample_noises(&coins[..count], NOISES, &mut noises);
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        let vector = public_parts(keys[lane]).0;
-        encrypt(vector, &matrices[lane], &mut noises[lane], job.message, job.ciphertext);
-        *job.secret = secrets[lane];
+/// G over a message and a hash of each operation: the secrets and the coins.
+fn secrets_and_coins<'a, M: Machine>(
+    machine: M,
+    inputs: impl Iterator<Item = (Seed, &'a Seed)>,
+) -> [[u8; HASH_BYTES]; LANES] {
+    let mut both = [[0; 2 * SEED_BYTES]; LANES];
+    let mut count = 0;
+    for (both, (message, hash)) in both.iter_mut().zip(inputs) {
+        both[..SEED_BYTES].copy_from_slice(&message);
+        both[SEED_BYTES..].copy_from_slice(hash);
+        count += 1;
     }
-    messages.zeroize();
-    secrets.zeroize();
-    coins.zeroize();
-    wipe(&mut noises[..count], [[_mm512_setzero_si512(); 8]; NOISES]);
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn decapsulate(jobs: &mut [Decapsulate<'_>]) {
-    let count = jobs.len();
-    let keys = for_lanes(jobs, |job| parts(job.key.as_bytes()));
-    let mut messages = [[0; SEED_BYTES]; LANES];
-    for ((message, job), key) in messages.iter_mut().zip(jobs.iter()).zip(&keys) {
-        *message = decrypt(key.vector, job.ciphertext);
-    }
-    let (mut secrets, mut coins) = secrets_and_coins(&messages, keys.each_ref().map(|key| key.hash));
-    let public = keys.each_ref().map(|key| public_parts(key.encapsulation_key));
-    let mut matrices = [[[0; N + SAMPLE_SLACK]; K * K]; LANES];
-    sample_matrices(&public.map(|(_, seed)| seed)[..count], true, &mut matrices);
-    let mut noises = no_noises();
-    sample_noises(&coins[..count], NOISES, &mut noises);
-    let mut rejected = reject(jobs, keys.each_ref().map(|key| key.rejection));
-    let mut again = [0; super::ML_KEM_768_CIPHERTEXT_BYTES];
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        encrypt(public[lane].0, &matrices[lane], &mut noises[lane], &messages[lane], &mut again);
-        let keep = core::hint::black_box(same(&again, job.ciphertext));
-        *job.secret = choose(keep, &secrets[lane], &rejected[lane]);
-    }
-    messages.zeroize();
-    secrets.zeroize();
-    coins.zeroize();
-    rejected.zeroize();
-    again.zeroize();
-    wipe(&mut noises[..count], [[_mm512_setzero_si512(); 8]; NOISES]);
-}
-
-/// J over the seed of rejection and the ciphertext of each lane.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn reject(jobs: &[Decapsulate<'_>], seeds: [&Seed; LANES]) -> [Secret; LANES] {
-    const BYTES: usize = SEED_BYTES + super::ML_KEM_768_CIPHERTEXT_BYTES;
-    let mut inputs = for_lanes(jobs, |job| {
-        let mut input = [0; BYTES];
-        input[SEED_BYTES..].copy_from_slice(job.ciphertext);
-        input
-    });
-    for (input, seed) in inputs.iter_mut().zip(seeds) {
-        input[..SEED_BYTES].copy_from_slice(seed);
-    }
-    let mut outputs = [[0; SEED_BYTES]; LANES];
-    keccak::hash_inner(SHAKE256, inputs.each_ref().map(|input| &input[..]), &mut outputs);
-    for input in &mut inputs {
-        input[..SEED_BYTES].zeroize();
-    }
+    let outputs = hash_all(machine, SHA3_512, &both[..count]);
+    both.zeroize();
     outputs
 }
 
-/// Returns all ones if two ciphertexts are the same, else zero, in one time.
+fn encapsulate<M: Machine>(machine: M, jobs: &mut [Encapsulate<'_>]) {
+    let (p, count) = (jobs[0].key.set().parameters(), jobs.len());
+    let mut keys: [&[u8]; LANES] = [&[]; LANES];
+    keys.iter_mut().zip(&*jobs).for_each(|(key, job)| *key = job.key.as_bytes());
+    let keys = &keys[..count];
+    let hashes = hash_all(machine, SHA3_256, keys);
+    let inputs = jobs.iter().zip(&hashes).map(|(job, hash)| (*job.message, first(hash)));
+    let mut both = secrets_and_coins(machine, inputs);
+    let mut seeds = [&[0; SEED_BYTES]; LANES];
+    seeds.iter_mut().zip(keys).for_each(|(seed, key)| *seed = public_parts(key).1);
+    let matrices = sample_matrices(machine, p, &seeds[..count]);
+    let coins = both.each_ref().map(|both| halves(both).1);
+    let noises = sample_noises(machine, p, &coins[..count], 2 * p.k + 1, p.k);
+    let sampled = matrices.chunks_exact(p.k * p.k).zip(noises.0.chunks_exact(2 * p.k + 1));
+    for (((matrix, noise), job), both) in sampled.zip(jobs.iter_mut()).zip(&both) {
+        let vector = public_parts(job.key.as_bytes()).0;
+        machine.encrypt(p, vector, matrix, noise, job.message, job.ciphertext);
+        *job.secret = *first(both);
+    }
+    both.zeroize();
+}
+
+fn decapsulate<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
+    let (p, count) = (jobs[0].key.set().parameters(), jobs.len());
+    let mut messages = [[0; SEED_BYTES]; LANES];
+    for (message, job) in messages.iter_mut().zip(&*jobs) {
+        *message = machine.decrypt(p, job.key.parts().vector, job.ciphertext);
+    }
+    let inputs = messages.iter().zip(&*jobs).map(|(message, job)| (*message, job.key.parts().hash));
+    let mut both = secrets_and_coins(machine, inputs);
+    let mut seeds = [&[0; SEED_BYTES]; LANES];
+    let without = jobs.iter().filter(|job| job.matrix.is_none());
+    let missing = seeds.iter_mut().zip(without).fold(0, |missing, (seed, job)| {
+        *seed = public_parts(job.key.parts().encapsulation_key).1;
+        missing + 1
+    });
+    let matrices = sample_matrices(machine, p, &seeds[..missing]);
+    let mut matrices = matrices.chunks_exact(p.k * p.k);
+    let coins = both.each_ref().map(|both| halves(both).1);
+    let noises = sample_noises(machine, p, &coins[..count], 2 * p.k + 1, p.k);
+    let mut rejected = reject(machine, jobs);
+    let mut room = [0; CIPHERTEXT_BYTES_MAX];
+    let noises_of = noises.0.chunks_exact(2 * p.k + 1);
+    for (lane, (job, noise)) in jobs.iter_mut().zip(noises_of).enumerate() {
+        let again = &mut room[..job.ciphertext.len()];
+        let vector = public_parts(job.key.parts().encapsulation_key).0;
+        let matrix = job.matrix.or_else(|| matrices.next()).expect("as many as jobs without one");
+        machine.encrypt(p, vector, matrix, noise, &messages[lane], again);
+        let keep = core::hint::black_box(same(again, job.ciphertext));
+        *job.secret = choose(keep, first(&both[lane]), first(&rejected[lane]));
+    }
+    messages.zeroize();
+    both.zeroize();
+    rejected.zeroize();
+    room.zeroize();
+}
+
+/// J over the seed of rejection and the ciphertext of each operation.
+fn reject<M: Machine>(machine: M, jobs: &[Decapsulate<'_>]) -> [[u8; HASH_BYTES]; LANES] {
+    let mut inputs = [[0; SEED_BYTES + CIPHERTEXT_BYTES_MAX]; LANES];
+    let mut views: [&[u8]; LANES] = [&[]; LANES];
+    for ((input, view), job) in inputs.iter_mut().zip(&mut views).zip(jobs) {
+        input[..SEED_BYTES].copy_from_slice(job.key.parts().rejection);
+        input[SEED_BYTES..][..job.ciphertext.len()].copy_from_slice(job.ciphertext);
+        *view = &input[..SEED_BYTES + job.ciphertext.len()];
+    }
+    let outputs = hash_all(machine, SHAKE256, &views[..jobs.len()]);
+    inputs.iter_mut().for_each(|input| input[..SEED_BYTES].zeroize());
+    outputs
+}
+
+/// Returns all ones if two ciphertexts of one length are the same, else zero, in one time.
 #[inline]
-fn same(a: &Ciphertext, b: &Ciphertext) -> u8 {
-    let words = |bytes: &Ciphertext, n: usize| u64::from_le_bytes(bytes.as_chunks().0[n]);
+fn same(a: &[u8], b: &[u8]) -> u8 {
+    let words = |bytes: &[u8], n: usize| u64::from_le_bytes(bytes.as_chunks().0[n]);
     let difference = (0..a.len() / 8).fold(0, |all, n| all | (words(a, n) ^ words(b, n)));
     // The top bit of x | -x is set unless x is zero.
     (((difference | difference.wrapping_neg()) >> 63) as u8).wrapping_sub(1)

@@ -1,4 +1,4 @@
-//! ML-KEM-768 by AWS-LC: the native tier, one operation at a time.
+//! ML-KEM by AWS-LC: the native tier, one operation at a time.
 //!
 //! A key's object is made once; each operation makes a small context for it, because AWS-LC does not promise that
 //! threads may share one. `unsafe`: calls of the C library.
@@ -9,13 +9,22 @@ use core::ptr::{self, NonNull};
 use aws_lc_sys::{
     EVP_PKEY, EVP_PKEY_CTX, EVP_PKEY_CTX_free, EVP_PKEY_CTX_kem_set_params, EVP_PKEY_CTX_new,
     EVP_PKEY_CTX_new_id, EVP_PKEY_KEM, EVP_PKEY_decapsulate, EVP_PKEY_encapsulate_deterministic,
-    EVP_PKEY_free, EVP_PKEY_get_raw_private_key, EVP_PKEY_get_raw_public_key,
-    EVP_PKEY_kem_new_raw_public_key, EVP_PKEY_kem_new_raw_secret_key, EVP_PKEY_keygen_deterministic,
-    EVP_PKEY_keygen_init, NID_MLKEM768,
+    EVP_PKEY_free, EVP_PKEY_get_raw_private_key, EVP_PKEY_kem_new_raw_public_key,
+    EVP_PKEY_kem_new_raw_secret_key, EVP_PKEY_keygen_deterministic, EVP_PKEY_keygen_init, NID_MLKEM512,
+    NID_MLKEM768, NID_MLKEM1024,
 };
 use zeroize::Zeroize as _;
 
-use super::{Decapsulate, DecapsulationKeyBytes, Encapsulate, EncapsulationKeyBytes, Generate};
+use super::{Decapsulate, Encapsulate, Generate, MlKemSet};
+
+/// Returns AWS-LC's number of a parameter set.
+const fn number(set: MlKemSet) -> i32 {
+    match set {
+        MlKemSet::MlKem512 => NID_MLKEM512,
+        MlKemSet::MlKem768 => NID_MLKEM768,
+        MlKemSet::MlKem1024 => NID_MLKEM1024,
+    }
+}
 
 /// AWS-LC's object of a key.
 pub(crate) struct Key(NonNull<EVP_PKEY>);
@@ -34,16 +43,16 @@ impl Drop for Key {
 
 impl Key {
     /// Copies an encapsulation key; none if there is no memory.
-    pub(crate) fn public(bytes: &EncapsulationKeyBytes) -> Option<Self> {
-        // SAFETY: the pointer and the length are those of an array.
-        NonNull::new(unsafe { EVP_PKEY_kem_new_raw_public_key(NID_MLKEM768, bytes.as_ptr(), bytes.len()) })
+    pub(crate) fn public(set: MlKemSet, bytes: &[u8]) -> Option<Self> {
+        // SAFETY: the pointer and the length are those of a slice.
+        NonNull::new(unsafe { EVP_PKEY_kem_new_raw_public_key(number(set), bytes.as_ptr(), bytes.len()) })
             .map(Self)
     }
 
     /// Copies a decapsulation key; none if there is no memory.
-    pub(crate) fn private(bytes: &DecapsulationKeyBytes) -> Option<Self> {
-        // SAFETY: the pointer and the length are those of an array.
-        NonNull::new(unsafe { EVP_PKEY_kem_new_raw_secret_key(NID_MLKEM768, bytes.as_ptr(), bytes.len()) })
+    pub(crate) fn private(set: MlKemSet, bytes: &[u8]) -> Option<Self> {
+        // SAFETY: the pointer and the length are those of a slice.
+        NonNull::new(unsafe { EVP_PKEY_kem_new_raw_secret_key(number(set), bytes.as_ptr(), bytes.len()) })
             .map(Self)
     }
 }
@@ -77,7 +86,7 @@ fn generate(job: &mut Generate<'_>) -> Option<()> {
     let mut seed_bytes = job.seed.len();
     // SAFETY: a live context, and a seed of the length that is given with it.
     let done = unsafe {
-        EVP_PKEY_CTX_kem_set_params(context.0.as_ptr(), NID_MLKEM768) == 1
+        EVP_PKEY_CTX_kem_set_params(context.0.as_ptr(), number(job.set)) == 1
             && EVP_PKEY_keygen_init(context.0.as_ptr()) == 1
             && EVP_PKEY_keygen_deterministic(
                 context.0.as_ptr(),
@@ -87,15 +96,11 @@ fn generate(job: &mut Generate<'_>) -> Option<()> {
             ) == 1
     };
     let key = Key(NonNull::new(made)?);
-    let (mut public, mut private) = (job.encapsulation_key.len(), job.decapsulation_key.len());
-    // SAFETY: a live key, and room of the lengths that are given with it.
+    let mut private = job.decapsulation_key.len();
+    // SAFETY: a live key, and room of the length that is given with it.
     let copied = unsafe {
-        EVP_PKEY_get_raw_public_key(key.0.as_ptr(), job.encapsulation_key.as_mut_ptr(), &raw mut public) == 1
-            && EVP_PKEY_get_raw_private_key(
-                key.0.as_ptr(),
-                job.decapsulation_key.as_mut_ptr(),
-                &raw mut private,
-            ) == 1
+        EVP_PKEY_get_raw_private_key(key.0.as_ptr(), job.decapsulation_key.as_mut_ptr(), &raw mut private)
+            == 1
     };
     (done && copied).then_some(())
 }
@@ -105,7 +110,7 @@ pub(crate) fn encapsulate_native(job: &mut Encapsulate<'_>) -> bool {
     let done = job.key.native().and_then(Context::of).is_some_and(|context| {
         let (mut ciphertext, mut secret, mut seed) =
             (job.ciphertext.len(), job.secret.len(), job.message.len());
-        // SAFETY: a live context, and arrays of the lengths that are given with them.
+        // SAFETY: a live context, and slices of the lengths that are given with them.
         let result = unsafe {
             EVP_PKEY_encapsulate_deterministic(
                 context.0.as_ptr(),
@@ -130,7 +135,7 @@ pub(crate) fn encapsulate_native(job: &mut Encapsulate<'_>) -> bool {
 pub(crate) fn decapsulate_native(job: &mut Decapsulate<'_>) -> bool {
     let done = job.key.native().and_then(Context::of).is_some_and(|context| {
         let mut secret = job.secret.len();
-        // SAFETY: a live context, and arrays of the lengths that are given with them.
+        // SAFETY: a live context, and slices of the lengths that are given with them.
         let result = unsafe {
             EVP_PKEY_decapsulate(
                 context.0.as_ptr(),

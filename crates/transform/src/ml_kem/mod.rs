@@ -1,9 +1,13 @@
-//! ML-KEM-768, FIPS 203: key generation, encapsulation and decapsulation.
+//! ML-KEM-512, ML-KEM-768 and ML-KEM-1024, FIPS 203: key generation, encapsulation and decapsulation.
 //!
 //! `reference` follows the standard's algorithms line by line; `library` is AWS-LC's single operation; `lanes` runs up
-//! to eight operations with different keys side by side: every Keccak stream of the batch (G, H, J, the noise, the
-//! nine polynomials of each matrix) takes one of eight lanes of [`crate::keccak::lanes`], and `vector` and
-//! `coding` do the arithmetic of one operation after the other in 16-bit lanes.
+//! to eight operations with different keys side by side on a `machine` (AVX2 or AVX-512): every Keccak stream of the
+//! batch (G, H, J, the noise, the polynomials of each matrix) takes one of the lanes of [`crate::keccak::streams`], and
+//! `arithmetic` computes one operation after the other in 16-bit lanes: of AVX-512 by `vector` and `coding`, of AVX2 by
+//! `avx2`.
+//!
+//! A key that is made, sent and used once keeps the matrix of its generation ([`MlKemEphemeralKey`]), which leaves 17 of
+//! the permutations of a decapsulation of ML-KEM-768.
 //!
 //! **Keys.** A key is checked when it is made, as section 7.2 (the modulus check of an encapsulation key) and section
 //! 7.3 (the hash check of a decapsulation key) demand, so the operations themselves cannot fail on any input:
@@ -12,74 +16,58 @@
 //! ByteDecode12; those of the encapsulation key in it are checked too, which the standard does not demand, so that
 //! whoever takes it out has a checked key. All tiers give the same bytes on every input.
 
+mod ephemeral;
 mod operation;
+mod parameters;
 
+pub(crate) mod arithmetic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod coding;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod library;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod machine;
 pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vector;
 
-pub(crate) use operation::ML_KEM_768;
+pub use ephemeral::MlKemEphemeralKey;
 pub use operation::Operation;
+pub(crate) use operation::{ML_KEM_512, ML_KEM_768, ML_KEM_1024};
+pub use parameters::MlKemSet;
+pub(crate) use parameters::{N, Q};
 
 use core::fmt;
 use std::sync::OnceLock;
 
 use aws_lc_rs::digest;
 use subtle::ConstantTimeEq as _;
-use zeroize::Zeroize as _;
+use zeroize::Zeroizing;
 
-/// Bytes of an encapsulation key: three polynomials of 12-bit coefficients, and the seed of the matrix.
-pub const ML_KEM_768_ENCAPSULATION_KEY_BYTES: usize = PACKED_BYTES + SEED_BYTES;
-/// Bytes of a decapsulation key: the secret vector, the encapsulation key, its hash, and the seed of rejection.
-pub const ML_KEM_768_DECAPSULATION_KEY_BYTES: usize = 2 * PACKED_BYTES + 3 * SEED_BYTES;
-/// Bytes of a ciphertext: three polynomials of 10-bit coefficients, and one of 4-bit coefficients.
-pub const ML_KEM_768_CIPHERTEXT_BYTES: usize = K * U_BYTES + V_BYTES;
+use arithmetic::Sampled;
+use parameters::{Parameters, SEED_BYTES};
+
 /// Bytes of a shared secret.
-pub const ML_KEM_768_SECRET_BYTES: usize = 32;
+pub const ML_KEM_SECRET_BYTES: usize = SEED_BYTES;
 /// Bytes of the seed of a key pair: d, then z.
-pub const ML_KEM_768_SEED_BYTES: usize = 2 * SEED_BYTES;
+pub const ML_KEM_SEED_BYTES: usize = 2 * SEED_BYTES;
 
-/// The modulus q.
-pub(crate) const Q: u16 = 3329;
-/// Coefficients of a polynomial.
-pub(crate) const N: usize = 256;
-/// Polynomials of a vector: the parameter k of ML-KEM-768.
-pub(crate) const K: usize = 3;
-/// Bytes of every seed, hash and message.
-pub(crate) const SEED_BYTES: usize = 32;
-/// Bytes of a polynomial whose coefficients have 12 bits.
-pub(crate) const POLY_BYTES: usize = 384;
-/// Bytes of a vector of polynomials whose coefficients have 12 bits.
-pub(crate) const PACKED_BYTES: usize = K * POLY_BYTES;
-/// Bytes of a compressed polynomial of u: the parameter du is 10.
-pub(crate) const U_BYTES: usize = 320;
-/// Bytes of the compressed polynomial v: the parameter dv is 4.
-pub(crate) const V_BYTES: usize = 128;
-/// Bytes of the noise of a polynomial: the parameters eta1 and eta2 are 2.
-pub(crate) const NOISE_BYTES: usize = 128;
-
-/// A ciphertext: u, compressed, then v.
-pub(crate) type Ciphertext = [u8; ML_KEM_768_CIPHERTEXT_BYTES];
-/// An encoded encapsulation key.
-pub(crate) type EncapsulationKeyBytes = [u8; ML_KEM_768_ENCAPSULATION_KEY_BYTES];
-/// An encoded decapsulation key.
-pub(crate) type DecapsulationKeyBytes = [u8; ML_KEM_768_DECAPSULATION_KEY_BYTES];
 /// A shared secret.
-pub(crate) type Secret = [u8; ML_KEM_768_SECRET_BYTES];
+pub(crate) type Secret = [u8; ML_KEM_SECRET_BYTES];
 
-/// Bytes that are not a key of ML-KEM-768.
+/// Bytes that are not a key of ML-KEM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MlKemKeyError {
     /// The length is another one.
-    #[error("a key of {given_bytes} bytes; ML-KEM-768 takes {wanted_bytes}")]
+    #[error("a key of {given_bytes} bytes; {} takes {wanted_bytes}", .set.name())]
     Length {
+        /// The parameter set.
+        set: MlKemSet,
         /// The given length.
         given_bytes: usize,
         /// The only length that is taken.
@@ -93,44 +81,44 @@ pub enum MlKemKeyError {
     Hash,
 }
 
-/// An encapsulation key of ML-KEM-768, checked.
-pub struct MlKem768EncapsulationKey {
-    bytes: Box<EncapsulationKeyBytes>,
+/// An encapsulation key, checked.
+pub struct MlKemEncapsulationKey {
+    set: MlKemSet,
+    bytes: Box<[u8]>,
     native: OnceLock<Option<library::Key>>,
 }
 
-/// A decapsulation key of ML-KEM-768, checked; wiped when dropped.
-pub struct MlKem768DecapsulationKey {
-    bytes: Box<DecapsulationKeyBytes>,
+/// A decapsulation key, checked; wiped when dropped.
+pub struct MlKemDecapsulationKey {
+    set: MlKemSet,
+    bytes: Zeroizing<Vec<u8>>,
     native: OnceLock<Option<library::Key>>,
 }
 
-impl Drop for MlKem768DecapsulationKey {
-    fn drop(&mut self) {
-        self.bytes.zeroize();
-    }
-}
-
-impl fmt::Debug for MlKem768EncapsulationKey {
+impl fmt::Debug for MlKemEncapsulationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlKem768EncapsulationKey").finish_non_exhaustive()
+        f.debug_struct("MlKemEncapsulationKey").field("set", &self.set).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for MlKem768DecapsulationKey {
+impl fmt::Debug for MlKemDecapsulationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlKem768DecapsulationKey").finish_non_exhaustive()
+        f.debug_struct("MlKemDecapsulationKey").field("set", &self.set).finish_non_exhaustive()
     }
 }
 
-/// Returns `bytes` as an array of its only length.
-fn sized<const N: usize>(bytes: &[u8]) -> Result<&[u8; N], MlKemKeyError> {
-    bytes.try_into().map_err(|_| MlKemKeyError::Length { given_bytes: bytes.len(), wanted_bytes: N })
+/// Fails unless there are as many bytes as wanted.
+const fn check_length(set: MlKemSet, given_bytes: usize, wanted_bytes: usize) -> Result<(), MlKemKeyError> {
+    if given_bytes == wanted_bytes {
+        Ok(())
+    } else {
+        Err(MlKemKeyError::Length { set, given_bytes, wanted_bytes })
+    }
 }
 
 /// The modulus check of section 7.2. The key is public: it may end early.
-fn check_modulus(key: &EncapsulationKeyBytes) -> Result<(), MlKemKeyError> {
-    let reduced = key[..PACKED_BYTES].as_chunks::<3>().0.iter().all(|&[a, b, c]| {
+fn check_modulus(key: &[u8]) -> Result<(), MlKemKeyError> {
+    let reduced = public_parts(key).0.as_chunks::<3>().0.iter().all(|&[a, b, c]| {
         let first = u16::from(a) | (u16::from(b) & 15) << 8;
         let second = u16::from(b) >> 4 | u16::from(c) << 4;
         first < Q && second < Q
@@ -138,117 +126,134 @@ fn check_modulus(key: &EncapsulationKeyBytes) -> Result<(), MlKemKeyError> {
     reduced.then_some(()).ok_or(MlKemKeyError::Modulus)
 }
 
-impl MlKem768EncapsulationKey {
+impl MlKemEncapsulationKey {
     /// Checks and copies an encoded key.
     ///
     /// # Errors
-    /// The length is not [`ML_KEM_768_ENCAPSULATION_KEY_BYTES`], or a coefficient is not reduced.
-    pub fn new(bytes: &[u8]) -> Result<Self, MlKemKeyError> {
-        let bytes = sized::<ML_KEM_768_ENCAPSULATION_KEY_BYTES>(bytes)?;
+    /// The length is not the set's, or a coefficient is not reduced.
+    pub fn new(set: MlKemSet, bytes: &[u8]) -> Result<Self, MlKemKeyError> {
+        check_length(set, bytes.len(), set.encapsulation_key_bytes())?;
         check_modulus(bytes)?;
-        Ok(Self { bytes: Box::new(*bytes), native: OnceLock::new() })
+        Ok(Self::unchecked(set, bytes))
+    }
+
+    fn unchecked(set: MlKemSet, bytes: &[u8]) -> Self {
+        Self { set, bytes: bytes.into(), native: OnceLock::new() }
+    }
+
+    /// Returns the parameter set.
+    pub const fn set(&self) -> MlKemSet {
+        self.set
     }
 
     /// Returns the encoded key.
-    pub const fn as_bytes(&self) -> &[u8; ML_KEM_768_ENCAPSULATION_KEY_BYTES] {
+    pub const fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns AWS-LC's object of this key, made at the first call; none if there is no memory.
     pub(crate) fn native(&self) -> Option<&library::Key> {
-        self.native.get_or_init(|| library::Key::public(&self.bytes)).as_ref()
+        self.native.get_or_init(|| library::Key::public(self.set, &self.bytes)).as_ref()
     }
 }
 
-impl MlKem768DecapsulationKey {
+impl MlKemDecapsulationKey {
     /// Checks and copies an encoded key, as key generation returns it.
     ///
     /// # Errors
-    /// The length is not [`ML_KEM_768_DECAPSULATION_KEY_BYTES`], the hash is not that of the encapsulation key, or the
-    /// encapsulation key has a coefficient that is not reduced.
-    pub fn new(bytes: &[u8]) -> Result<Self, MlKemKeyError> {
-        let bytes = sized::<ML_KEM_768_DECAPSULATION_KEY_BYTES>(bytes)?;
-        let hash = digest::digest(&digest::SHA3_256, parts(bytes).encapsulation_key);
-        if !bool::from(hash.as_ref().ct_eq(parts(bytes).hash)) {
+    /// The length is not the set's, the hash is not that of the encapsulation key, or the encapsulation key has a
+    /// coefficient that is not reduced.
+    pub fn new(set: MlKemSet, bytes: &[u8]) -> Result<Self, MlKemKeyError> {
+        check_length(set, bytes.len(), set.decapsulation_key_bytes())?;
+        let parts = parts(set.parameters(), bytes);
+        let hash = digest::digest(&digest::SHA3_256, parts.encapsulation_key);
+        if !bool::from(hash.as_ref().ct_eq(parts.hash)) {
             return Err(MlKemKeyError::Hash);
         }
-        check_modulus(parts(bytes).encapsulation_key)?;
-        Ok(Self { bytes: Box::new(*bytes), native: OnceLock::new() })
+        check_modulus(parts.encapsulation_key)?;
+        Ok(Self::unchecked(set, bytes))
+    }
+
+    fn unchecked(set: MlKemSet, bytes: &[u8]) -> Self {
+        Self { set, bytes: Zeroizing::new(bytes.to_vec()), native: OnceLock::new() }
+    }
+
+    /// Returns the parameter set.
+    pub const fn set(&self) -> MlKemSet {
+        self.set
     }
 
     /// Returns the encoded key.
-    pub const fn as_bytes(&self) -> &[u8; ML_KEM_768_DECAPSULATION_KEY_BYTES] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Returns the encapsulation key that belongs to this key.
-    pub fn encapsulation_key(&self) -> MlKem768EncapsulationKey {
-        MlKem768EncapsulationKey {
-            bytes: Box::new(*parts(&self.bytes).encapsulation_key),
-            native: OnceLock::new(),
-        }
+    pub fn encapsulation_key(&self) -> MlKemEncapsulationKey {
+        MlKemEncapsulationKey::unchecked(self.set, self.parts().encapsulation_key)
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        parts(self.set.parameters(), &self.bytes)
     }
 
     /// Returns AWS-LC's object of this key, made at the first call; none if there is no memory.
     pub(crate) fn native(&self) -> Option<&library::Key> {
-        self.native.get_or_init(|| library::Key::private(&self.bytes)).as_ref()
+        self.native.get_or_init(|| library::Key::private(self.set, &self.bytes)).as_ref()
     }
 }
 
 /// The parts of an encoded decapsulation key.
 pub(crate) struct Parts<'a> {
     /// The secret vector in the domain of the number-theoretic transform.
-    pub(crate) vector: &'a [u8; PACKED_BYTES],
-    pub(crate) encapsulation_key: &'a EncapsulationKeyBytes,
+    pub(crate) vector: &'a [u8],
+    pub(crate) encapsulation_key: &'a [u8],
     /// The hash of the encapsulation key, SHA3-256.
     pub(crate) hash: &'a [u8; SEED_BYTES],
     /// The seed of the secret that a wrong ciphertext gets.
     pub(crate) rejection: &'a [u8; SEED_BYTES],
 }
 
-/// Splits an encoded decapsulation key.
-pub(crate) fn parts(key: &DecapsulationKeyBytes) -> Parts<'_> {
-    let (vector, rest) = split(key);
-    let (encapsulation_key, rest) = split(rest);
-    let (hash, rest) = split(rest);
-    let (rejection, _) = split(rest);
-    Parts { vector, encapsulation_key, hash, rejection }
+/// Splits an encoded decapsulation key, whose length is the set's.
+pub(crate) fn parts<'a>(p: &Parameters, key: &'a [u8]) -> Parts<'a> {
+    let (vector, rest) = key.split_at(p.packed_bytes());
+    let (encapsulation_key, rest) = rest.split_at(p.packed_bytes() + SEED_BYTES);
+    let (hash, rejection) = rest.split_first_chunk().expect("the length was checked");
+    Parts {
+        vector,
+        encapsulation_key,
+        hash,
+        rejection: rejection.try_into().expect("the length was checked"),
+    }
 }
 
 /// Splits an encoded encapsulation key into its vector and the seed of the matrix.
-pub(crate) fn public_parts(key: &EncapsulationKeyBytes) -> (&[u8; PACKED_BYTES], &[u8; SEED_BYTES]) {
-    let (vector, rest) = split(key);
-    (vector, split(rest).0)
-}
-
-/// Splits off the first `N` bytes.
-///
-/// # Panics
-/// There are fewer: the callers' lengths are constants.
-fn split<const N: usize>(bytes: &[u8]) -> (&[u8; N], &[u8]) {
-    bytes.split_first_chunk().expect("a constant length")
+pub(crate) fn public_parts(key: &[u8]) -> (&[u8], &[u8; SEED_BYTES]) {
+    key.split_last_chunk().expect("the length was checked")
 }
 
 /// A key pair to make.
 #[derive(Debug)]
 pub(crate) struct Generate<'a> {
+    /// The parameter set.
+    pub(crate) set: MlKemSet,
     /// The random seed: d, then z.
-    pub(crate) seed: &'a [u8; ML_KEM_768_SEED_BYTES],
-    /// The encoded encapsulation key is written here.
-    pub(crate) encapsulation_key: &'a mut EncapsulationKeyBytes,
-    /// The encoded decapsulation key is written here.
-    pub(crate) decapsulation_key: &'a mut DecapsulationKeyBytes,
+    pub(crate) seed: &'a [u8; ML_KEM_SEED_BYTES],
+    /// The encoded decapsulation key, in which that for encapsulation lies, is written here.
+    pub(crate) decapsulation_key: &'a mut [u8],
+    /// The matrix is kept here, if lanes sample it.
+    pub(crate) matrix: Option<&'a mut Vec<Sampled>>,
 }
 
 /// A shared secret to make and to encapsulate.
 #[derive(Debug)]
 pub(crate) struct Encapsulate<'a> {
     /// The peer's key.
-    pub(crate) key: &'a MlKem768EncapsulationKey,
+    pub(crate) key: &'a MlKemEncapsulationKey,
     /// The random message m, never used before.
     pub(crate) message: &'a [u8; SEED_BYTES],
     /// The ciphertext is written here.
-    pub(crate) ciphertext: &'a mut Ciphertext,
+    pub(crate) ciphertext: &'a mut [u8],
     /// The shared secret is written here.
     pub(crate) secret: &'a mut Secret,
 }
@@ -257,9 +262,11 @@ pub(crate) struct Encapsulate<'a> {
 #[derive(Debug)]
 pub(crate) struct Decapsulate<'a> {
     /// Our private key.
-    pub(crate) key: &'a MlKem768DecapsulationKey,
-    /// The peer's ciphertext, of any content.
-    pub(crate) ciphertext: &'a Ciphertext,
+    pub(crate) key: &'a MlKemDecapsulationKey,
+    /// The key's matrix by rows, if it was kept.
+    pub(crate) matrix: Option<&'a [Sampled]>,
+    /// The peer's ciphertext, of the set's length and any content.
+    pub(crate) ciphertext: &'a [u8],
     /// The shared secret is written here.
     pub(crate) secret: &'a mut Secret,
 }

@@ -1,19 +1,22 @@
-//! ML-KEM-768 by the algorithms of FIPS 203: the oracle. Names in comments are the standard's.
+//! ML-KEM by the algorithms of FIPS 203: the oracle. Names in comments are the standard's.
 //!
 //! No branch and no address depends on a secret. The matrix is sampled from the public seed rho with branches, and
 //! divisions by q are multiplications, because a processor's division takes time that depends on its operands.
 
 use zeroize::Zeroize as _;
 
-use super::{
-    Decapsulate, Encapsulate, Generate, K, N, NOISE_BYTES, PACKED_BYTES, POLY_BYTES, Q, SEED_BYTES, Secret,
-    U_BYTES, V_BYTES, parts, public_parts,
+use super::parameters::{
+    CIPHERTEXT_BYTES_MAX, ETA2, K_MAX, N, NOISE_BYTES_MAX, POLY_BYTES, Parameters, Q, SEED_BYTES,
 };
+use super::{Decapsulate, Encapsulate, Generate, Secret, public_parts};
 use crate::keccak::reference::{Squeezing, hash};
 use crate::keccak::{SHA3_256, SHA3_512, SHAKE128, SHAKE256};
 
 /// A polynomial, or its transform: coefficients below q.
 type Poly = [u16; N];
+
+/// A vector of polynomials: the first k count.
+type Vector = [Poly; K_MAX];
 
 /// Returns `value / q` and `value % q` for values below 2^24.
 pub(crate) const fn divide(value: u32) -> (u32, u32) {
@@ -134,13 +137,14 @@ fn sample_matrix(rho: &[u8; SEED_BYTES], column: u8, row: u8) -> Poly {
     result
 }
 
-/// SamplePolyCBD with eta = 2, algorithm 8, over PRF's output, of algorithm 13 and 14's seed and counter.
-fn sample_noise(seed: &[u8; SEED_BYTES], counter: u8) -> Poly {
-    let mut bytes = hash::<NOISE_BYTES>(SHAKE256, &[seed, &[counter]]);
+/// SamplePolyCBD, algorithm 8, over PRF's output of algorithm 13 and 14's seed and counter.
+fn sample_noise(eta: usize, seed: &[u8; SEED_BYTES], counter: usize) -> Poly {
+    // More bytes than are needed change nothing in the first ones.
+    let mut bytes = hash::<NOISE_BYTES_MAX>(SHAKE256, &[seed, &[counter as u8]]);
     let bit = |at: usize| u16::from(bytes[at / 8] >> (at % 8) & 1);
     let result = core::array::from_fn(|i| {
-        let x = bit(4 * i) + bit(4 * i + 1);
-        let y = bit(4 * i + 2) + bit(4 * i + 3);
+        let x = (0..eta).map(|j| bit(2 * i * eta + j)).sum();
+        let y = (0..eta).map(|j| bit(2 * i * eta + eta + j)).sum();
         minus(x, y)
     });
     bytes.zeroize();
@@ -166,10 +170,12 @@ fn decode(bytes: &[u8], bits: usize) -> Poly {
 }
 
 /// ByteDecode12 of a vector, whose coefficients count modulo q.
-fn decode_vector(bytes: &[u8; PACKED_BYTES]) -> [Poly; K] {
-    core::array::from_fn(|i| {
-        decode(&bytes[POLY_BYTES * i..][..POLY_BYTES], 12).map(|value| divide(value.into()).1 as u16)
-    })
+fn decode_vector(bytes: &[u8]) -> Vector {
+    let mut vector = [[0; N]; K_MAX];
+    for (poly, bytes) in vector.iter_mut().zip(bytes.chunks_exact(POLY_BYTES)) {
+        *poly = decode(bytes, 12).map(|value| divide(value.into()).1 as u16);
+    }
+    vector
 }
 
 /// Compress, equation 4.7, of values below q.
@@ -184,50 +190,45 @@ pub(crate) const fn decompress(value: u16, bits: u32) -> u16 {
 }
 
 /// The seeds of a key pair that K-PKE.KeyGen, algorithm 13, takes from d: rho, which is public, and sigma.
-fn expand_seed(d: &[u8]) -> ([u8; SEED_BYTES], [u8; SEED_BYTES]) {
-    let mut both = hash::<64>(SHA3_512, &[d, &[K as u8]]);
-    let mut rho = [0; SEED_BYTES];
-    let mut sigma = [0; SEED_BYTES];
-    rho.copy_from_slice(&both[..SEED_BYTES]);
-    sigma.copy_from_slice(&both[SEED_BYTES..]);
+fn expand_seed(p: &Parameters, d: &[u8]) -> ([u8; SEED_BYTES], [u8; SEED_BYTES]) {
+    let mut both = hash::<64>(SHA3_512, &[d, &[p.k as u8]]);
+    let seeds = halves(&both);
     both.zeroize();
-    (rho, sigma)
+    seeds
 }
 
 /// ML-KEM.KeyGen_internal, algorithm 16.
 pub(crate) fn generate_reference(job: &mut Generate<'_>) {
     let (d, z) = job.seed.split_at(SEED_BYTES);
-    let (rho, mut sigma) = expand_seed(d);
+    let (rho, mut sigma) = expand_seed(job.set.parameters(), d);
     generate_from(&rho, &sigma, z, job);
     sigma.zeroize();
 }
 
 /// The rest of key generation after [`expand_seed`].
 fn generate_from(rho: &[u8; SEED_BYTES], sigma: &[u8; SEED_BYTES], z: &[u8], job: &mut Generate<'_>) {
+    let p = job.set.parameters();
     let noise = |counter: usize| {
-        let mut f = sample_noise(sigma, counter as u8);
+        let mut f = sample_noise(p.eta1, sigma, counter);
         transform(&mut f);
         f
     };
-    let mut s: [Poly; K] = core::array::from_fn(noise);
-    let mut t: [Poly; K] = core::array::from_fn(|i| noise(K + i));
-    for (i, t) in t.iter_mut().enumerate() {
-        for (j, s) in s.iter().enumerate() {
+    let mut s: Vector = core::array::from_fn(noise);
+    let mut t: Vector = core::array::from_fn(|i| noise(p.k + i));
+    for (i, t) in t[..p.k].iter_mut().enumerate() {
+        for (j, s) in s[..p.k].iter().enumerate() {
             add_product(t, &sample_matrix(rho, j as u8, i as u8), s);
         }
     }
-    let ek = &mut *job.encapsulation_key;
+    let (vector, rest) = job.decapsulation_key.split_at_mut(p.packed_bytes());
+    for (s, bytes) in s.iter().zip(vector.chunks_exact_mut(POLY_BYTES)) {
+        encode(s, 12, bytes);
+    }
+    let (ek, rest) = rest.split_at_mut(p.packed_bytes() + SEED_BYTES);
     for (t, bytes) in t.iter().zip(ek.chunks_exact_mut(POLY_BYTES)) {
         encode(t, 12, bytes);
     }
-    ek[PACKED_BYTES..].copy_from_slice(rho);
-    let dk = &mut *job.decapsulation_key;
-    for (s, bytes) in s.iter().zip(dk.chunks_exact_mut(POLY_BYTES)) {
-        encode(s, 12, bytes);
-    }
-    let rest = &mut dk[PACKED_BYTES..];
-    let (key, rest) = rest.split_at_mut(ek.len());
-    key.copy_from_slice(ek);
+    ek[p.packed_bytes()..].copy_from_slice(rho);
     let (h, rejection) = rest.split_at_mut(SEED_BYTES);
     h.copy_from_slice(&hash::<SEED_BYTES>(SHA3_256, &[ek]));
     rejection.copy_from_slice(z);
@@ -237,51 +238,52 @@ fn generate_from(rho: &[u8; SEED_BYTES], sigma: &[u8; SEED_BYTES], z: &[u8], job
 
 /// K-PKE.Encrypt, algorithm 14.
 fn encrypt(
-    ek: &super::EncapsulationKeyBytes,
+    p: &Parameters,
+    ek: &[u8],
     message: &[u8; SEED_BYTES],
     coins: &[u8; SEED_BYTES],
-) -> super::Ciphertext {
+    output: &mut [u8],
+) {
     let (t, rho) = public_parts(ek);
     let t = decode_vector(t);
-    let mut y: [Poly; K] = core::array::from_fn(|i| sample_noise(coins, i as u8));
+    let mut y: Vector = core::array::from_fn(|i| sample_noise(p.eta1, coins, i));
     y.iter_mut().for_each(transform);
-    let mut output = [0; super::ML_KEM_768_CIPHERTEXT_BYTES];
-    let (u_bytes, v_bytes) = output.split_at_mut(K * U_BYTES);
-    for (i, bytes) in u_bytes.chunks_exact_mut(U_BYTES).enumerate() {
+    let y_used = &y[..p.k];
+    let (u_bytes, v_bytes) = output.split_at_mut(p.k * p.u_bytes());
+    for (i, bytes) in u_bytes.chunks_exact_mut(p.u_bytes()).enumerate() {
         let mut u = [0; N];
-        for (j, y) in y.iter().enumerate() {
+        for (j, y) in y_used.iter().enumerate() {
             // The transposed matrix.
             add_product(&mut u, &sample_matrix(rho, i as u8, j as u8), y);
         }
         inverse(&mut u);
-        add(&mut u, &sample_noise(coins, (K + i) as u8));
-        encode(&u.map(|value| compress(value, 10)), 10, bytes);
+        add(&mut u, &sample_noise(ETA2, coins, p.k + i));
+        encode(&u.map(|value| compress(value, p.du as u32)), p.du, bytes);
         u.zeroize();
     }
     let mut v = [0; N];
-    t.iter().zip(&y).for_each(|(t, y)| add_product(&mut v, t, y));
+    t.iter().zip(y_used).for_each(|(t, y)| add_product(&mut v, t, y));
     inverse(&mut v);
-    add(&mut v, &sample_noise(coins, 2 * K as u8));
+    add(&mut v, &sample_noise(ETA2, coins, 2 * p.k));
     add(&mut v, &decode(message, 1).map(|bit| decompress(bit, 1)));
-    encode(&v.map(|value| compress(value, 4)), 4, v_bytes);
+    encode(&v.map(|value| compress(value, p.dv as u32)), p.dv, v_bytes);
     y.zeroize();
     v.zeroize();
-    output
 }
 
 /// K-PKE.Decrypt, algorithm 15.
-fn decrypt(s: &[u8; PACKED_BYTES], ciphertext: &super::Ciphertext) -> [u8; SEED_BYTES] {
-    let (u_bytes, v_bytes) = ciphertext.split_at(K * U_BYTES);
+fn decrypt(p: &Parameters, s: &[u8], ciphertext: &[u8]) -> [u8; SEED_BYTES] {
+    let (u_bytes, v_bytes) = ciphertext.split_at(p.k * p.u_bytes());
     let mut s = decode_vector(s);
     let mut w = [0; N];
-    for (s, bytes) in s.iter().zip(u_bytes.chunks_exact(U_BYTES)) {
-        let mut u = decode(bytes, 10).map(|value| decompress(value, 10));
+    for (s, bytes) in s.iter().zip(u_bytes.chunks_exact(p.u_bytes())) {
+        let mut u = decode(bytes, p.du).map(|value| decompress(value, p.du as u32));
         transform(&mut u);
         add_product(&mut w, s, &u);
     }
     inverse(&mut w);
-    let v = decode(&v_bytes[..V_BYTES], 4);
-    let mut bits: Poly = core::array::from_fn(|i| compress(minus(decompress(v[i], 4), w[i]), 1));
+    let v = decode(v_bytes, p.dv).map(|value| decompress(value, p.dv as u32));
+    let mut bits: Poly = core::array::from_fn(|i| compress(minus(v[i], w[i]), 1));
     let mut message = [0; SEED_BYTES];
     encode(&bits, 1, &mut message);
     s.zeroize();
@@ -290,13 +292,10 @@ fn decrypt(s: &[u8; PACKED_BYTES], ciphertext: &super::Ciphertext) -> [u8; SEED_
     message
 }
 
-/// Splits G's output into the secret and the coins.
+/// Splits G's output: the secret and the coins.
 fn halves(g: &[u8; 64]) -> (Secret, [u8; SEED_BYTES]) {
-    let mut secret = [0; SEED_BYTES];
-    let mut coins = [0; SEED_BYTES];
-    secret.copy_from_slice(&g[..SEED_BYTES]);
-    coins.copy_from_slice(&g[SEED_BYTES..]);
-    (secret, coins)
+    let both = g.as_chunks::<SEED_BYTES>().0;
+    (both[0], both[1])
 }
 
 /// ML-KEM.Encaps_internal, algorithm 17.
@@ -304,7 +303,7 @@ pub(crate) fn encapsulate_reference(job: &mut Encapsulate<'_>) {
     let ek = job.key.as_bytes();
     let mut g = hash::<64>(SHA3_512, &[job.message, &hash::<SEED_BYTES>(SHA3_256, &[ek])]);
     let (secret, mut coins) = halves(&g);
-    *job.ciphertext = encrypt(ek, job.message, &coins);
+    encrypt(job.key.set().parameters(), ek, job.message, &coins, job.ciphertext);
     *job.secret = secret;
     g.zeroize();
     coins.zeroize();
@@ -312,12 +311,14 @@ pub(crate) fn encapsulate_reference(job: &mut Encapsulate<'_>) {
 
 /// ML-KEM.Decaps_internal, algorithm 18.
 pub(crate) fn decapsulate_reference(job: &mut Decapsulate<'_>) {
-    let key = parts(job.key.as_bytes());
-    let mut message = decrypt(key.vector, job.ciphertext);
+    let (p, key) = (job.key.set().parameters(), job.key.parts());
+    let mut message = decrypt(p, key.vector, job.ciphertext);
     let mut g = hash::<64>(SHA3_512, &[&message, key.hash]);
     let (mut secret, mut coins) = halves(&g);
     let mut rejected = hash::<SEED_BYTES>(SHAKE256, &[key.rejection, job.ciphertext]);
-    let mut again = encrypt(key.encapsulation_key, &message, &coins);
+    let mut room = [0; CIPHERTEXT_BYTES_MAX];
+    let again = &mut room[..job.ciphertext.len()];
+    encrypt(p, key.encapsulation_key, &message, &coins, again);
     // All ones if the ciphertexts differ: no branch.
     let difference = again.iter().zip(job.ciphertext).fold(0, |all, (a, b)| all | (a ^ b));
     let mask = (u16::from(difference).wrapping_neg() >> 8) as u8;
@@ -330,5 +331,5 @@ pub(crate) fn decapsulate_reference(job: &mut Decapsulate<'_>) {
     secret.zeroize();
     coins.zeroize();
     rejected.zeroize();
-    again.zeroize();
+    room.zeroize();
 }

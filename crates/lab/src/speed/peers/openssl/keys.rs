@@ -35,8 +35,8 @@ pub(in super::super) enum Kind {
     Ed25519,
     /// P-256.
     P256,
-    /// ML-KEM-768.
-    MlKem768,
+    /// ML-KEM, by the number of its parameter set.
+    MlKem(usize),
     /// ML-DSA, by the number of its parameter set.
     MlDsa(usize),
 }
@@ -55,11 +55,11 @@ impl Kind {
             "x25519" => Some(Self::X25519),
             "ed25519" => Some(Self::Ed25519),
             "ecdh-p256" | "ecdsa-p256" => Some(Self::P256),
-            "ml-kem-768" => Some(Self::MlKem768),
-            _ => match (bits("rsa-"), bits("dh-"), bits("ml-dsa-")) {
+            _ => match (bits("rsa-"), bits("dh-"), bits("ml-dsa-"), bits("ml-kem-")) {
                 (Some(bits), ..) => Some(Self::Rsa(bits)),
-                (_, Some(bits), _) => Some(Self::Dh(bits, exponent_bits(bits)?)),
-                (.., Some(number)) => Some(Self::MlDsa(number)),
+                (_, Some(bits), ..) => Some(Self::Dh(bits, exponent_bits(bits)?)),
+                (_, _, Some(number), _) => Some(Self::MlDsa(number)),
+                (.., Some(number)) => Some(Self::MlKem(number)),
                 _ => None,
             },
         }
@@ -72,7 +72,9 @@ impl Kind {
             Self::X25519 => c"X25519",
             Self::Ed25519 => c"ED25519",
             Self::P256 => c"EC",
-            Self::MlKem768 => c"ML-KEM-768",
+            Self::MlKem(512) => c"ML-KEM-512",
+            Self::MlKem(768) => c"ML-KEM-768",
+            Self::MlKem(_) => c"ML-KEM-1024",
             Self::MlDsa(44) => c"ML-DSA-44",
             Self::MlDsa(65) => c"ML-DSA-65",
             Self::MlDsa(_) => c"ML-DSA-87",
@@ -102,9 +104,9 @@ impl Kind {
             // The library computes a public key only for a private one that it has just drawn.
             (Self::X25519 | Self::P256 | Self::Ed25519, "public")
             | (Self::Dh(..), "public" | "public-full")
-            | (Self::MlKem768 | Self::MlDsa(_), "generate") => Action::Generate,
-            (Self::MlKem768, "encapsulate") => Action::Encapsulate,
-            (Self::MlKem768, "decapsulate") => Action::Decapsulate,
+            | (Self::MlKem(_) | Self::MlDsa(_), "generate") => Action::Generate,
+            (Self::MlKem(_), "encapsulate") => Action::Encapsulate,
+            (Self::MlKem(_), "decapsulate" | "decapsulate-own") => Action::Decapsulate,
             _ => return None,
         })
     }

@@ -285,12 +285,11 @@ mod tests {
                 assert!(steps.iter().all(|step| operations(library, set, step).is_some()), "{set}");
             }
         }
-        if has_step("ml-kem-768", "encapsulate") {
-            assert!(
-                ["encapsulate", "decapsulate"]
-                    .iter()
-                    .all(|step| { operations(library, "ml-kem-768", step).is_some() })
-            );
+        for set in ["ml-kem-512", "ml-kem-768", "ml-kem-1024"] {
+            if has_step(set, "encapsulate") {
+                let steps = ["generate", "encapsulate", "decapsulate"];
+                assert!(steps.iter().all(|step| operations(library, set, step).is_some()), "{set}");
+            }
         }
         assert!(has_step("dh-4096", "agree-full") && !has_step("dh-4096", "agree"));
         assert!(!has_step("rsa-2048", "agree") && !has_step("x25519", "sign") && !has_step("none", "sign"));
