@@ -50,7 +50,7 @@ fn choices() -> String {
     let words = Encryption::ALL.iter().map(|a| a.name()).chain(Integrity::ALL.iter().map(|a| a.name()));
     let words =
         words.chain(Prf::ALL.iter().map(|a| a.name())).chain(KeyExchange::ALL.iter().map(|a| a.name()));
-    words.chain(["ke1_mlkem768", "esn", "noesn"]).collect::<Vec<_>>().join(", ")
+    words.chain(["ke1_mlkem768", "ke1_mlkem1024", "esn", "noesn"]).collect::<Vec<_>>().join(", ")
 }
 
 impl Offer {
@@ -118,7 +118,7 @@ impl Offer {
     /// Never panics: the texts are valid proposals.
     pub fn standard_ike() -> Vec<Self> {
         let texts = [
-            "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha512-prfsha256-x25519-ecp384-ecp256-ke1_mlkem768",
+            "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha512-prfsha256-x25519-ecp384-ecp256-ke1_mlkem768-ke1_mlkem1024",
             "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha512-prfsha256-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
             "aes256-aes128-sha384-sha512-sha256-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
         ];

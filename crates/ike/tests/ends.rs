@@ -48,12 +48,38 @@ fn every_algorithm_is_agreed_on() {
 
 #[test]
 fn a_post_quantum_exchange_comes_between() {
-    let mut pair = Pair::of(|peer| {
-        peer.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ke1_mlkem768").unwrap()];
-    });
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    for exchange in ["ke1_mlkem512", "ke1_mlkem768", "ke1_mlkem1024", "ke1_mlkem768-ke2_mlkem1024"] {
+        for initiator in [0, 1] {
+            let mut pair = Pair::of(|peer| {
+                let proposal = format!("aes256gcm16-prfsha384-x25519-{exchange}");
+                peer.proposals = vec![Offer::ike(&proposal).unwrap()];
+                peer.children[0].proposals =
+                    vec![Offer::esp(&format!("aes256gcm16-x25519-{exchange}")).unwrap()];
+            });
+            pair.initiate(initiator);
+            pair.run_seconds(5);
+            pair.assert_up(1);
+            let child = *pair.ends[initiator].children.first_key_value().unwrap().0;
+            pair.ends[initiator].endpoint.rekey_child(child, pair.now);
+            pair.run_seconds(10);
+            pair.assert_up(1);
+        }
+    }
+}
+
+/// An end that has only ML-KEM-1024 agrees with one that prefers ML-KEM-768 and takes both.
+#[test]
+fn standard_proposals_have_the_exchange_of_cnsa() {
+    let only = "aes256gcm16-prfsha384-ecp384-ke1_mlkem1024";
+    for initiator in [0, 1] {
+        let mut peers = [peer(0), peer(1)];
+        peers[0].proposals = Offer::standard_ike();
+        peers[1].proposals = vec![Offer::ike(only).unwrap()];
+        let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+        pair.initiate(initiator);
+        pair.run_seconds(5);
+        pair.assert_up(1);
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Numbers, names and lengths of the algorithms (RFC 8247; the registry "IKEv2 Parameters").
 
+use sealane_transform::ml_kem::MlKemSet;
+
 use crate::wire::{Transform, TransformType};
 
 /// One row has the algorithm's value, its name in files and its name for people.
@@ -163,8 +165,12 @@ impl Prf {
 /// A method of type 4 (RFC 7296, section 3.3.2): a Diffie-Hellman group or a key encapsulation (RFC 9370).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyExchange {
-    /// ML-KEM-768 (FIPS 203), in IKE_INTERMEDIATE or as an additional exchange.
+    /// ML-KEM-1024 (FIPS 203), in IKE_INTERMEDIATE or as an additional exchange: what CNSA 2.0 demands.
+    MlKem1024,
+    /// ML-KEM-768, likewise.
     MlKem768,
+    /// ML-KEM-512, likewise; only where it is asked for by name.
+    MlKem512,
     /// X25519 (RFC 8031).
     X25519,
     /// NIST P-256 (RFC 5903).
@@ -182,7 +188,9 @@ pub enum KeyExchange {
 }
 
 table! { KeyExchange:
+    MlKem1024 = 37, "mlkem1024";
     MlKem768 = 36, "mlkem768";
+    MlKem512 = 35, "mlkem512";
     X25519 = 31, "x25519";
     P256 = 19, "ecp256";
     P384 = 20, "ecp384";
@@ -204,8 +212,18 @@ impl KeyExchange {
     }
 
     /// Returns whether the exchange's values are too long for IKE_SA_INIT, which is not fragmented (RFC 9370, section
-    /// 1.2).
+    /// 1.2). Those of ML-KEM-512 would fit, but an exchange that is not beside an elliptic curve's is not offered.
     pub const fn is_only_additional(self) -> bool {
-        matches!(self, Self::MlKem768)
+        self.ml_kem().is_some()
+    }
+
+    /// Returns the parameter set, if the method is ML-KEM.
+    pub(crate) const fn ml_kem(self) -> Option<MlKemSet> {
+        match self {
+            Self::MlKem1024 => Some(MlKemSet::MlKem1024),
+            Self::MlKem768 => Some(MlKemSet::MlKem768),
+            Self::MlKem512 => Some(MlKemSet::MlKem512),
+            _ => None,
+        }
     }
 }

@@ -10,7 +10,7 @@ use aws_lc_rs::{
 use sealane_transform::{
     AsymmetricJob, AsymmetricOperation, Kernels, Refusal,
     dh::{self, DhExponent, DhGroup, DhPrivateKey},
-    ml_kem::{self, ML_KEM_768_CIPHERTEXT_BYTES, MlKem768DecapsulationKey, MlKem768EncapsulationKey},
+    ml_kem::{self, MlKemEncapsulationKey, MlKemEphemeralKey, MlKemSet},
     p256::{self, P256PrivateKey},
     x25519::{self, X25519Key},
 };
@@ -44,7 +44,8 @@ enum Private {
     /// P-384 and P-521, which the kernels do not have.
     Curve(PrivateKey),
     Modp(Arc<DhPrivateKey>),
-    Kem(Arc<MlKem768DecapsulationKey>),
+    /// Made by [`Private::public`]; the matrix of its generation serves its one decapsulation.
+    Kem(Arc<MlKemEphemeralKey>),
 }
 
 /// A public value or a secret: computed already, or left to the kernels, which compute those of several exchanges side
@@ -128,12 +129,14 @@ impl Private {
             KeyExchange::Modp2048 => modp(DhGroup::Modp2048),
             KeyExchange::Modp3072 => modp(DhGroup::Modp3072),
             KeyExchange::Modp4096 => modp(DhGroup::Modp4096),
-            KeyExchange::MlKem768 => {
-                let pair = Value::left(ml_kem::Operation::Generate { seed: random()? }).compute(method)?;
-                let key = MlKem768DecapsulationKey::new(&pair).map_err(|_| CryptoError::Library)?;
-                Ok(Self::Kem(Arc::new(key)))
-            }
+            KeyExchange::MlKem512 => Ok(Self::kem(MlKemSet::MlKem512)),
+            KeyExchange::MlKem768 => Ok(Self::kem(MlKemSet::MlKem768)),
+            KeyExchange::MlKem1024 => Ok(Self::kem(MlKemSet::MlKem1024)),
         }
+    }
+
+    fn kem(set: MlKemSet) -> Self {
+        Self::Kem(Arc::new(MlKemEphemeralKey::new(set)))
     }
 
     /// Returns the public value, of a curve as the point's encoding.
@@ -146,7 +149,10 @@ impl Private {
                 let public = key.compute_public_key().map_err(|_| CryptoError::Library)?;
                 Value::Computed(Zeroizing::new(public.as_ref().to_vec()))
             }
-            Self::Kem(key) => Value::Computed(Zeroizing::new(key.encapsulation_key().as_bytes().to_vec())),
+            Self::Kem(key) => {
+                let (key, seed) = (Arc::clone(key), random()?);
+                Value::left(ml_kem::Operation::GenerateEphemeral { key, seed })
+            }
         })
     }
 
@@ -172,8 +178,8 @@ impl Private {
                 Value::Computed(agreement::agree(key, theirs, refused, secret)?)
             }
             Self::Kem(key) => {
-                let ciphertext = Box::new(theirs.try_into().map_err(|_| refused)?);
-                Value::left(ml_kem::Operation::Decapsulate { key: Arc::clone(key), ciphertext })
+                let (key, ciphertext) = (Arc::clone(key), theirs.to_vec());
+                Value::left(ml_kem::Operation::DecapsulateEphemeral { key, ciphertext })
             }
         })
     }
@@ -234,16 +240,16 @@ enum Answer {
     /// The public value and the secret.
     Both(Value, Value),
     /// The ciphertext with the secret behind it.
-    Encapsulated(Value),
+    Encapsulated(MlKemSet, Value),
 }
 
 impl Answer {
     fn begin(method: KeyExchange, theirs: &[u8]) -> Result<Self, CryptoError> {
-        if method == KeyExchange::MlKem768 {
+        if let Some(set) = method.ml_kem() {
             let key =
-                MlKem768EncapsulationKey::new(theirs).map_err(|_| CryptoError::PublicValue { method })?;
+                MlKemEncapsulationKey::new(set, theirs).map_err(|_| CryptoError::PublicValue { method })?;
             let operation = ml_kem::Operation::Encapsulate { key: Arc::new(key), message: random()? };
-            return Ok(Self::Encapsulated(Value::left(operation)));
+            return Ok(Self::Encapsulated(set, Value::left(operation)));
         }
         let secret = Private::generate(method)?;
         Ok(Self::Both(secret.public()?, secret.agree(method, theirs)?))
@@ -252,7 +258,7 @@ impl Answer {
     fn jobs(&mut self) -> impl Iterator<Item = &mut AsymmetricJob> {
         let (one, other) = match self {
             Self::Both(public, secret) => (public, Some(secret)),
-            Self::Encapsulated(both) => (both, None),
+            Self::Encapsulated(_, both) => (both, None),
         };
         [Some(one), other].into_iter().flatten().filter_map(Value::job)
     }
@@ -260,9 +266,9 @@ impl Answer {
     fn finish(self, method: KeyExchange) -> Result<Response, CryptoError> {
         match self {
             Self::Both(public, secret) => Ok((sent(method, &public.finish(method)?), secret.finish(method)?)),
-            Self::Encapsulated(both) => {
+            Self::Encapsulated(set, both) => {
                 let both = both.finish(method)?;
-                let (ciphertext, secret) = both.split_at(ML_KEM_768_CIPHERTEXT_BYTES);
+                let (ciphertext, secret) = both.split_at(set.ciphertext_bytes());
                 Ok((ciphertext.to_vec(), Zeroizing::new(secret.to_vec())))
             }
         }

@@ -13,15 +13,13 @@ use std::{fmt, io};
 
 use aws_lc_rs::rand;
 use sealane_engine::{Engine, Operations};
-use sealane_transform::ml_kem::{
-    self, ML_KEM_768_CIPHERTEXT_BYTES, ML_KEM_768_ENCAPSULATION_KEY_BYTES, MlKem768EncapsulationKey,
-};
+use sealane_transform::ml_kem::{self, MlKemEncapsulationKey};
 use sealane_transform::x25519::{self, X25519_BYTES, X25519Key};
 use sealane_transform::{AsymmetricJob, Refusal};
 use zeroize::Zeroizing;
 
 use super::at_hand::Agreement;
-use super::hello::{SHARE_BYTES, client_share};
+use super::hello::{KEM, SHARE_BYTES, client_share};
 use super::serve::TlsArrival;
 
 /// Bytes of a connection's beginning that are looked at: enough for a ClientHello with the hybrid share, of 1,216 bytes.
@@ -74,7 +72,7 @@ impl Agreements {
         for (arrival, share) in asked {
             let [public, shared, encapsulated] = [(); OPERATIONS].map(|()| taken(jobs.next()));
             if let (Some(public), Some(shared), Some(encapsulated)) = (public, shared, encapsulated) {
-                let (ciphertext, secret) = encapsulated.split_at(ML_KEM_768_CIPHERTEXT_BYTES);
+                let (ciphertext, secret) = encapsulated.split_at(KEM.ciphertext_bytes());
                 arrival.agreement = Some(Agreement {
                     share,
                     answer: [ciphertext, &public].concat(),
@@ -88,8 +86,8 @@ impl Agreements {
 /// Returns the operations with which a server answers a share: its own public key, the two shared secrets. `None` for a
 /// share that is not a key, which the library refuses.
 fn jobs_of(share: &[u8; SHARE_BYTES]) -> Option<[AsymmetricJob; OPERATIONS]> {
-    let (kem_key, peer) = share.split_at(ML_KEM_768_ENCAPSULATION_KEY_BYTES);
-    let kem_key = Arc::new(MlKem768EncapsulationKey::new(kem_key).ok()?);
+    let (kem_key, peer) = share.split_at(KEM.encapsulation_key_bytes());
+    let kem_key = Arc::new(MlKemEncapsulationKey::new(KEM, kem_key).ok()?);
     let peer: [u8; X25519_BYTES] = peer.try_into().ok()?;
     let (mut secret, mut message) = (Zeroizing::new([0; X25519_BYTES]), Zeroizing::new([0; 32]));
     rand::fill(&mut *secret).ok()?;

@@ -13,6 +13,7 @@ use rustls::ffdhe_groups::FfdheGroup;
 use zeroize::Zeroizing;
 
 use super::hello::SHARE_BYTES;
+use super::own::Own;
 
 /// An agreement with a client, computed before TLS has asked for it.
 pub(super) struct Agreement {
@@ -43,7 +44,7 @@ pub(super) struct Group;
 
 impl SupportedKxGroup for Group {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
-        X25519MLKEM768.start()
+        Ok(Box::new(Own::start()?))
     }
 
     fn start_and_complete(&self, share: &[u8]) -> Result<CompletedKeyExchange, rustls::Error> {

@@ -3,12 +3,14 @@
 //! Guarantees: any bytes give a share or nothing; nothing is allocated. The library judges the ClientHello: bytes in
 //! which no share is found cost only the work ahead.
 
-use sealane_transform::ml_kem::ML_KEM_768_ENCAPSULATION_KEY_BYTES;
+use sealane_transform::ml_kem::MlKemSet;
 use sealane_transform::x25519::X25519_BYTES;
 
+/// The parameter set of X25519MLKEM768.
+pub(super) const KEM: MlKemSet = MlKemSet::MlKem768;
 /// Bytes of a client's share of X25519MLKEM768: an encapsulation key, then an X25519 public key
 /// (draft-ietf-tls-ecdhe-mlkem, section 4.1).
-pub(super) const SHARE_BYTES: usize = ML_KEM_768_ENCAPSULATION_KEY_BYTES + X25519_BYTES;
+pub(super) const SHARE_BYTES: usize = KEM.encapsulation_key_bytes() + X25519_BYTES;
 
 /// X25519MLKEM768 among the named groups.
 const GROUP: usize = 0x11ec;

@@ -13,6 +13,7 @@ mod ahead;
 mod at_hand;
 mod connect;
 mod hello;
+mod own;
 mod queue;
 mod serve;
 

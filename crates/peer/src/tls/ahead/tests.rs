@@ -146,7 +146,7 @@ fn a_share_that_is_no_key_is_refused_by_the_library() {
     let (mut above, mut zero) = (flight.clone(), flight.clone());
     // A coefficient of 4095; a point of low order.
     above[at..at + 2].fill(0xff);
-    zero[at + ML_KEM_768_ENCAPSULATION_KEY_BYTES..at + SHARE_BYTES].fill(0);
+    zero[at + KEM.encapsulation_key_bytes()..at + SHARE_BYTES].fill(0);
     for bad in [above, zero] {
         let mut ends = [server.raw(&bad), server.raw(&flight), server.raw(&flight[..flight.len() - 1])];
         agreements().compute(ends.iter_mut().map(|(arrival, _)| arrival));
