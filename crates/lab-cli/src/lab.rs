@@ -106,7 +106,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                     lines.collect::<Result<_, _>>().map_err(|error| Failure::new(ExitStatus::Io, error))?;
                 lines.join("\n")
             } else {
-                [studies::table(times().listed()), studies::absent_table()]
+                [studies::table(times().listed()), studies::absent_table(), studies::left_out_table()]
                     .map(|table| outcome_text(&table, columns()))
                     .join("\n")
             };

@@ -252,6 +252,25 @@ pub fn absent_table() -> Outcome {
     Outcome::new(experiment, absent().map(cell).collect())
 }
 
+/// Algorithms that one could look for in the catalogue, and why they are not there.
+const LEFT_OUT: [(&str, &str); 6] = [
+    ("AEGIS", "No protocol that is here has it, and AES-GCM in lanes reaches its rate."),
+    ("Ascon", "It is for devices without instructions for AES; no protocol that is here has it."),
+    ("AES-XTS", "It is for disks, whose systems have it; packets and files are authenticated here."),
+    ("AES-GCM-SIV", "No protocol that is here has it; nonces do not repeat."),
+    ("X448", "ML-KEM beside X25519 or P-384 protects longer, and costs less."),
+    ("SLH-DSA", "Signatures of 8 to 50 KB that take milliseconds; for firmware, which is not signed here."),
+];
+
+/// Returns the list of algorithms that are left out on purpose for display.
+pub fn left_out_table() -> Outcome {
+    let columns = ["algorithm", "why it is not in the catalogue"];
+    let experiment =
+        Experiment::new("left-out", "", "Algorithms that are left out on purpose", &columns, Vec::new());
+    let cell = |(name, reason)| Cell::new(columns.into_iter().zip([name, reason]));
+    Outcome::new(experiment, LEFT_OUT.into_iter().map(cell).collect())
+}
+
 /// Returns a list of studies for display.
 pub fn table(listed: Vec<Listed>) -> Outcome {
     let columns = ["id", "paper", "what", "sealane ..."];
