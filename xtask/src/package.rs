@@ -152,17 +152,17 @@ const ENGINE: &[&str] = &[
     "usr/share/doc/sealane-engine/copyright",
 ];
 
-/// Returns cargo.
+/// Returns the cargo that runs this program, or the one in PATH.
 pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Returns cargo for a build or a package of the tree in `root`. What it makes tells neither the folders of this machine nor the time.
+/// Returns cargo for a build or a package of the tree in `root`. Its results tell neither the folders of this machine nor the time.
 fn reproducing(root: &Path) -> Result<Command> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
     let home = home.context("neither CARGO_HOME nor HOME is set")?;
-    // What is generated is below the tree, or where the user wants it; the longest prefix counts, which is the last one.
+    // Generated sources lie below the tree, or where the user wants them; the last prefix that fits counts.
     let folders = [(home.as_path(), "/cargo"), (root, "/sealane"), (&target_folder(root), "/target")];
     let joined = |option: &str, divider: &str| {
         let each = folders.iter().map(|(folder, name)| format!("{option}={}={name}", folder.display()));

@@ -45,7 +45,7 @@
 //! ones, as other implementations require, if `endpoint` says which address that is: then the route into the device
 //! does not apply to the tunnel's own packets. Fragments and packets with IPv4 options are not carried.
 //!
-//! Where packets wait, flows take turns (`queueing = "fq-codel"` beside `listen`, the default), or with `"fifo"` leave in their order. With
+//! Flows take turns where packets wait (`queueing = "fq-codel"` beside `listen`, the default), or leave in their order (`"fifo"`). With
 //! the former `rate = "95Mbit"` at a peer bounds what leaves for it.
 //!
 //! `ml-dsa = true` beside `listen` lets keys and certificates of ML-DSA prove who ends with `ike` are; the standard is a draft.
