@@ -7,6 +7,7 @@
 use crate::counters::Counted;
 use crate::key::{Content, Family, KeyBox};
 use crate::reason::Reason;
+use crate::signing::Signature;
 use sealane_asymmetric::Verification;
 use sealane_asymmetric::der::algorithm_of_key;
 use sealane_client::Operation;
@@ -25,13 +26,17 @@ pub(crate) struct MlDsaSigning {
     pub(crate) is_representative: bool,
 }
 
-impl MlDsaSigning {
-    pub(crate) fn new(family: Family) -> Self {
+impl Signature for MlDsaSigning {
+    fn new(family: Family) -> Self {
         Self { family, key: None, context: Vec::new(), is_deterministic: false, is_representative: false }
     }
 
+    fn duplicate(&self) -> Result<Self, Reason> {
+        Ok(self.clone())
+    }
+
     /// Starts a new operation; without a key, it uses that of the last one with its parameters.
-    pub(crate) fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
+    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
         if let Some(key) = key {
             key.content()?;
             if key.family != self.family {
@@ -43,17 +48,32 @@ impl MlDsaSigning {
     }
 
     /// Starts a new operation for which a hash may be named: only none is right.
-    pub(crate) fn start_message(
-        &mut self,
-        hash: Option<&str>,
-        key: Option<Arc<KeyBox>>,
-    ) -> Result<(), Reason> {
+    fn start_message(&mut self, hash: Option<&str>, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
         if hash.is_some_and(|name| !name.is_empty()) {
             return Err(Reason::Unsupported);
         }
         self.start(key)
     }
 
+    fn size(&self) -> Result<usize, Reason> {
+        self.content().map(Content::size)
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Reason> {
+        let operation = Operation::SignMlDsa { is_deterministic: self.is_deterministic };
+        let mu = self.representative(message)?;
+        Counted::SIGN.add();
+        self.content()?.run(operation, &mu).map(|signature| signature.to_vec())
+    }
+
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Reason> {
+        let mu = self.representative(message)?;
+        Counted::VERIFY.add();
+        Ok(self.content()?.public.verifies(Verification::MlDsa, &mu, signature))
+    }
+}
+
+impl MlDsaSigning {
     pub(crate) fn set_context(&mut self, context: &[u8]) -> Result<(), Reason> {
         if context.len() > CONTEXT_BYTES_MAX {
             return Err(Reason::BadContent);
@@ -66,28 +86,11 @@ impl MlDsaSigning {
         self.key.as_ref().ok_or(Reason::NoKey)?.content()
     }
 
-    pub(crate) fn size(&self) -> Result<usize, Reason> {
-        self.content().map(Content::size)
-    }
-
     fn representative(&self, message: &[u8]) -> Result<[u8; MU_BYTES], Reason> {
         if self.is_representative {
             return message.try_into().map_err(|_| Reason::BadContent);
         }
         self.content()?.public.representative(&self.context, message).ok_or(Reason::NoKey)
-    }
-
-    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Reason> {
-        let operation = Operation::SignMlDsa { is_deterministic: self.is_deterministic };
-        let mu = self.representative(message)?;
-        Counted::SIGN.add();
-        self.content()?.run(operation, &mu).map(|signature| signature.to_vec())
-    }
-
-    pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> Result<bool, Reason> {
-        let mu = self.representative(message)?;
-        Counted::VERIFY.add();
-        Ok(self.content()?.public.verifies(Verification::MlDsa, &mu, signature))
     }
 
     /// Returns the AlgorithmIdentifier for certificates (RFC 9881, 2), in DER.

@@ -122,6 +122,48 @@ impl Salt {
     }
 }
 
+/// A signature that is made or verified, whichever its algorithm, in the order of OpenSSL's calls.
+pub(crate) trait Signature: Sized {
+    /// Returns one for keys of this family.
+    fn new(family: Family) -> Self;
+
+    /// Returns a copy that goes on from the same state.
+    ///
+    /// # Errors
+    /// Fails if a digest that is under way cannot be copied.
+    fn duplicate(&self) -> Result<Self, Reason>;
+
+    /// Starts a new operation; without a key, it uses that of the last one.
+    ///
+    /// # Errors
+    /// Fails if there is no key, or one of another family.
+    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason>;
+
+    /// Starts a new operation on a message that is digested here, by the hash of this name or by the algorithm's own.
+    ///
+    /// # Errors
+    /// Fails as [`Self::start`] does, or if the algorithm does not have the hash.
+    fn start_message(&mut self, hash: Option<&str>, key: Option<Arc<KeyBox>>) -> Result<(), Reason>;
+
+    /// Returns the length of the longest signature in bytes.
+    ///
+    /// # Errors
+    /// Fails without a key.
+    fn size(&self) -> Result<usize, Reason>;
+
+    /// Signs a digest, or where the algorithm has none, a message.
+    ///
+    /// # Errors
+    /// Fails if the parameters and the key do not allow it, or the service fails.
+    fn sign(&self, content: &[u8]) -> Result<Vec<u8>, Reason>;
+
+    /// Returns whether a signature of such content is good.
+    ///
+    /// # Errors
+    /// Fails if the parameters and the key do not allow it.
+    fn verify(&self, content: &[u8], signature: &[u8]) -> Result<bool, Reason>;
+}
+
 /// A signature that is being made or verified.
 pub(crate) struct Signing {
     family: Family,
@@ -135,19 +177,106 @@ pub(crate) struct Signing {
     digest: Option<Digest>,
 }
 
-impl Signing {
-    pub(crate) fn new(family: Family) -> Self {
+impl Signature for Signing {
+    fn new(family: Family) -> Self {
         let (padding, salt) = (Padding::Pkcs1, Salt::Auto);
         Self { family, key: None, hash: None, padding, mask: None, salt, limits: None, digest: None }
     }
 
-    /// Returns a copy that goes on from the same state.
-    pub(crate) fn duplicate(&self) -> Result<Self, Reason> {
+    fn duplicate(&self) -> Result<Self, Reason> {
         let digest = self.digest.as_ref().map(Digest::duplicate).transpose()?;
         let Self { family, hash, padding, mask, salt, limits, .. } = *self;
         Ok(Self { family, key: self.key.clone(), hash, padding, mask, salt, limits, digest })
     }
 
+    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
+        if let Some(key) = key {
+            let family = if key.family == Family::RsaPss { Family::Rsa } else { key.family };
+            if family != self.family {
+                return Err(Reason::NoKey);
+            }
+            let kind = key.content()?.kind;
+            *self = Self { key: Some(key), ..Self::new(self.family) };
+            if let KeyKind::RsaPss { limits, .. } = kind {
+                self.padding = Padding::Pss;
+                self.limits = limits;
+            }
+            if let Some(limits) = self.limits {
+                self.hash = library::Hash::of_client(limits.hash);
+                self.mask = Some(limits.mask);
+                self.salt = Salt::Bytes(limits.salt_bytes);
+            }
+        }
+        self.digest = None;
+        self.key.as_ref().map(|_| ()).ok_or(Reason::NoKey)
+    }
+
+    /// Starts a new operation on a message, which is digested here. For Ed25519 no hash may be named.
+    fn start_message(&mut self, hash: Option<&str>, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
+        self.start(key)?;
+        let hash = hash.filter(|name| !name.is_empty());
+        if self.family == Family::Ed25519 {
+            return if hash.is_none() { Ok(()) } else { Err(Reason::Unsupported) };
+        }
+        let usual = self.hash.or_else(|| library::Hash::of_name("SHA256"));
+        let hash = hash.map_or(usual, library::Hash::of_signature).ok_or(Reason::Unsupported)?;
+        self.set_hash(hash)?;
+        self.digest = Some(Digest::new(hash)?);
+        Ok(())
+    }
+
+    fn size(&self) -> Result<usize, Reason> {
+        self.content().map(Content::size)
+    }
+
+    fn sign(&self, digest: &[u8]) -> Result<Vec<u8>, Reason> {
+        let content = self.content()?;
+        self.check(digest)?;
+        Counted::SIGN.add();
+        let signature = match (self.family, self.padding) {
+            (Family::Rsa, Padding::Pkcs1) => {
+                let (hash, bytes) = self.pkcs1(digest)?;
+                content.run(Operation::SignPkcs1(hash), &bytes)
+            }
+            (Family::Rsa, Padding::None) => content.run_bare(digest),
+            (Family::Rsa, Padding::Pss) => {
+                let (hash, mask) = self.pss_hashes()?;
+                let salt_bytes = self.salt_bytes(content, hash)?;
+                content.run(Operation::SignPss { hash, mask, salt_bytes }, digest)
+            }
+            (Family::Ec, _) => content.run(Operation::SignEcdsa, digest),
+            _ => Err(Reason::Unsupported),
+        };
+        signature.map(|signature| signature.to_vec())
+    }
+
+    fn verify(&self, digest: &[u8], signature: &[u8]) -> Result<bool, Reason> {
+        let public = &self.content()?.public;
+        self.check(digest)?;
+        Counted::VERIFY.add();
+        Ok(match (self.family, self.padding) {
+            (Family::Rsa, Padding::Pkcs1) => {
+                let (hash, bytes) = self.pkcs1(digest)?;
+                public.verifies(Verification::Pkcs1(hash), &bytes, signature)
+            }
+            (Family::Rsa, Padding::None) => {
+                public.recover(false, signature).is_ok_and(|block| block == digest)
+            }
+            (Family::Rsa, Padding::Pss) => {
+                let (hash, mask) = self.pss_hashes()?;
+                let salt_bytes = match self.salt {
+                    Salt::Auto | Salt::AutoDigestMax if self.limits.is_none() => None,
+                    _ => Some(self.salt_bytes(self.content()?, hash)?),
+                };
+                public.verifies(Verification::Pss { hash, mask, salt_bytes }, digest, signature)
+            }
+            (Family::Ec, _) => public.verifies(Verification::Ecdsa, digest, signature),
+            _ => return Err(Reason::Unsupported),
+        })
+    }
+}
+
+impl Signing {
     pub(crate) fn hash(&self) -> Option<library::Hash> {
         self.hash
     }
@@ -206,53 +335,8 @@ impl Signing {
         if is_possible { Ok(()) } else { Err(Reason::Unsupported) }
     }
 
-    /// Starts a new operation; without a key, it uses that of the last one.
-    pub(crate) fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
-        if let Some(key) = key {
-            let family = if key.family == Family::RsaPss { Family::Rsa } else { key.family };
-            if family != self.family {
-                return Err(Reason::NoKey);
-            }
-            let kind = key.content()?.kind;
-            *self = Self { key: Some(key), ..Self::new(self.family) };
-            if let KeyKind::RsaPss { limits, .. } = kind {
-                self.padding = Padding::Pss;
-                self.limits = limits;
-            }
-            if let Some(limits) = self.limits {
-                self.hash = library::Hash::of_client(limits.hash);
-                self.mask = Some(limits.mask);
-                self.salt = Salt::Bytes(limits.salt_bytes);
-            }
-        }
-        self.digest = None;
-        self.key.as_ref().map(|_| ()).ok_or(Reason::NoKey)
-    }
-
-    /// Starts a new operation on a message, which is digested here. For Ed25519 no hash may be named.
-    pub(crate) fn start_message(
-        &mut self,
-        hash: Option<&str>,
-        key: Option<Arc<KeyBox>>,
-    ) -> Result<(), Reason> {
-        self.start(key)?;
-        let hash = hash.filter(|name| !name.is_empty());
-        if self.family == Family::Ed25519 {
-            return if hash.is_none() { Ok(()) } else { Err(Reason::Unsupported) };
-        }
-        let usual = self.hash.or_else(|| library::Hash::of_name("SHA256"));
-        let hash = hash.map_or(usual, library::Hash::of_signature).ok_or(Reason::Unsupported)?;
-        self.set_hash(hash)?;
-        self.digest = Some(Digest::new(hash)?);
-        Ok(())
-    }
-
     fn content(&self) -> Result<&Content, Reason> {
         self.key.as_ref().ok_or(Reason::NoKey)?.content()
-    }
-
-    pub(crate) fn size(&self) -> Result<usize, Reason> {
-        self.content().map(Content::size)
     }
 
     fn salt_bytes(&self, content: &Content, hash: Hash) -> Result<u16, Reason> {
@@ -288,54 +372,6 @@ impl Signing {
         Ok(match hash.of_service() {
             Some(own) => (Some(own), Cow::Borrowed(digest)),
             None => (None, Cow::Owned(identifiers::digest_info(hash, digest))),
-        })
-    }
-
-    /// Signs a digest.
-    pub(crate) fn sign(&self, digest: &[u8]) -> Result<Vec<u8>, Reason> {
-        let content = self.content()?;
-        self.check(digest)?;
-        Counted::SIGN.add();
-        let signature = match (self.family, self.padding) {
-            (Family::Rsa, Padding::Pkcs1) => {
-                let (hash, bytes) = self.pkcs1(digest)?;
-                content.run(Operation::SignPkcs1(hash), &bytes)
-            }
-            (Family::Rsa, Padding::None) => content.run_bare(digest),
-            (Family::Rsa, Padding::Pss) => {
-                let (hash, mask) = self.pss_hashes()?;
-                let salt_bytes = self.salt_bytes(content, hash)?;
-                content.run(Operation::SignPss { hash, mask, salt_bytes }, digest)
-            }
-            (Family::Ec, _) => content.run(Operation::SignEcdsa, digest),
-            _ => Err(Reason::Unsupported),
-        };
-        signature.map(|signature| signature.to_vec())
-    }
-
-    /// Returns whether a signature of a digest is valid.
-    pub(crate) fn verify(&self, digest: &[u8], signature: &[u8]) -> Result<bool, Reason> {
-        let public = &self.content()?.public;
-        self.check(digest)?;
-        Counted::VERIFY.add();
-        Ok(match (self.family, self.padding) {
-            (Family::Rsa, Padding::Pkcs1) => {
-                let (hash, bytes) = self.pkcs1(digest)?;
-                public.verifies(Verification::Pkcs1(hash), &bytes, signature)
-            }
-            (Family::Rsa, Padding::None) => {
-                public.recover(false, signature).is_ok_and(|block| block == digest)
-            }
-            (Family::Rsa, Padding::Pss) => {
-                let (hash, mask) = self.pss_hashes()?;
-                let salt_bytes = match self.salt {
-                    Salt::Auto | Salt::AutoDigestMax if self.limits.is_none() => None,
-                    _ => Some(self.salt_bytes(self.content()?, hash)?),
-                };
-                public.verifies(Verification::Pss { hash, mask, salt_bytes }, digest, signature)
-            }
-            (Family::Ec, _) => public.verifies(Verification::Ecdsa, digest, signature),
-            _ => return Err(Reason::Unsupported),
         })
     }
 

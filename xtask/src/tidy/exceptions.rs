@@ -72,6 +72,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "arrays of values that OpenSSL and the provider fill in for each other",
         ),
         ("crates/provider/src/ffi/signature.rs", "entries that OpenSSL calls through C"),
+        ("crates/provider/src/ffi/signs.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/store.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/groups.rs", "entries that OpenSSL calls through C"),
         ("crates/provider/src/ffi/kem.rs", "entries that OpenSSL calls through C"),

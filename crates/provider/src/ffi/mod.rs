@@ -35,6 +35,7 @@ mod keymgmt;
 mod ml_dsa;
 mod params;
 mod signature;
+mod signs;
 mod store;
 mod symmetric;
 

@@ -3,153 +3,54 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_STRING, Param, Params, UTF8_STRING};
-use super::{Context, Dispatch, bytes, descriptions, give, key_of, table, text};
-use crate::key::Family;
+use super::signs::{Signs, duplicate, free, init, message_init, new, set_params, sign, verify};
+use super::{Context, Dispatch, bytes, descriptions, give, table};
 use crate::library;
 use crate::reason::Reason;
-use crate::signing::{Padding, Salt, Signing, hash_of};
+use crate::signing::{Padding, Salt, Signature as _, Signing, hash_of};
 use sealane_client::Hash;
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
-use std::ptr::null_mut;
+use std::ffi::{CStr, CString, c_int, c_uchar, c_void};
 
 type SigningContext = Context<Signing>;
 
 macro_rules! of_digests {
     ($family:literal $(, $id:literal => $function:expr)*) => {
         table![
-            1 => new::<$family>,
-            2 => init,
-            3 => sign,
-            4 => init,
-            5 => verify,
+            1 => new::<Signing, $family>,
+            2 => init::<Signing>,
+            3 => sign::<Signing>,
+            4 => init::<Signing>,
+            5 => verify::<Signing>,
             $($id => $function,)*
-            8 => message_init,
+            8 => message_init::<Signing>,
             9 => update,
             10 => sign_final,
-            12 => message_init,
+            12 => message_init::<Signing>,
             13 => update,
             14 => verify_final,
-            16 => free,
-            17 => duplicate,
+            16 => free::<Signing>,
+            17 => duplicate::<Signing>,
             18 => get_params,
             19 => gettable_params,
-            20 => set_params,
+            20 => set_params::<Signing>,
             21 => settable_params,
         ]
     };
 }
 
-pub(super) static RSA: &[Dispatch] = of_digests!(0, 6 => init, 7 => recover);
+pub(super) static RSA: &[Dispatch] = of_digests!(0, 6 => init::<Signing>, 7 => recover);
 pub(super) static ECDSA: &[Dispatch] = of_digests!(1);
 pub(super) static ED25519: &[Dispatch] = table![
-    1 => new::<2>,
-    8 => message_init,
+    1 => new::<Signing, 2>,
+    8 => message_init::<Signing>,
     11 => sign_message,
-    12 => message_init,
+    12 => message_init::<Signing>,
     15 => verify_message,
-    16 => free,
-    17 => duplicate,
+    16 => free::<Signing>,
+    17 => duplicate::<Signing>,
     18 => get_params,
     19 => gettable_params,
 ];
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `provider`. The property query is not used.
-unsafe extern "C" fn new<const FAMILY: u8>(provider: *mut c_void, _: *const c_char) -> *mut c_void {
-    // SAFETY: OpenSSL hands in the context of this provider.
-    let core = unsafe { Context::<()>::shared(provider) }.core;
-    SigningContext::give(core, Signing::new(Family::of_number(FAMILY)))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
-/// [`duplicate`], and is used by nobody afterwards.
-unsafe extern "C" fn free(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { SigningContext::free(context) };
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
-unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in a value of `new`.
-    let own = unsafe { SigningContext::shared(context) };
-    let copy = own.core.outcome(|| own.value.duplicate());
-    copy.map_or(null_mut(), |copy| SigningContext::give(own.core, copy))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
-/// is null or a key; `array`.
-unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a terminator or
-    // null.
-    let (own, key, params) = unsafe { (SigningContext::of(context), key_of(key), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| {
-        own.value.start(key)?;
-        set(&mut own.value, params)
-    })
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
-/// `hash` is null or a string; `key` is null or a key; `array`.
-unsafe extern "C" fn message_init(
-    context: *mut c_void,
-    hash: *const c_char,
-    key: *mut c_void,
-    array: *const Param,
-) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a
-    // terminator or null; the name is a string or null.
-    let (own, key, params, hash) =
-        unsafe { (SigningContext::of(context), key_of(key), Params::new(array), text(hash)) };
-    let core = own.core;
-    core.succeeds(|| {
-        own.value.start_message(hash, key)?;
-        set(&mut own.value, params)
-    })
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
-/// `length` is writable; `out` has `capacity` bytes or is null; `digest` has `digest_length` bytes or is
-/// null.
-unsafe extern "C" fn sign(
-    context: *mut c_void,
-    out: *mut c_uchar,
-    length: *mut usize,
-    capacity: usize,
-    digest: *const c_uchar,
-    digest_length: usize,
-) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
-    let (own, digest) = unsafe { (SigningContext::shared(context), bytes(digest, digest_length)) };
-    own.core.succeeds(|| {
-        let most = own.value.size()?;
-        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
-        unsafe { give(out, length, capacity, most, || own.value.sign(digest)) }
-    })
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
-/// `signature` and `digest` have the lengths beside them or are null.
-unsafe extern "C" fn verify(
-    context: *mut c_void,
-    signature: *const c_uchar,
-    signature_length: usize,
-    digest: *const c_uchar,
-    digest_length: usize,
-) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
-    let (own, signature, digest) = unsafe {
-        (SigningContext::shared(context), bytes(signature, signature_length), bytes(digest, digest_length))
-    };
-    let good = own.core.outcome(|| own.value.verify(digest, signature));
-    c_int::from(good.unwrap_or(false))
-}
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
@@ -274,16 +175,6 @@ extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     TABLE.as_ptr()
 }
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
-/// `array`.
-unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (SigningContext::of(context), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| set(&mut own.value, params))
-}
-
 /// Returns a value that may be given by its name or by its number.
 pub(super) fn named<T>(
     params: Params<'_>,
@@ -306,20 +197,22 @@ pub(super) fn hash(params: Params<'_>, key: &CStr) -> Result<Option<Hash>, Reaso
     named(params, key, hash_of, |_| None)
 }
 
-fn set(signing: &mut Signing, params: Params<'_>) -> Result<(), Reason> {
-    if let Some(hash) = named(params, c"digest", library::Hash::of_signature, |_| None)? {
-        signing.set_hash(hash)?;
+impl Signs for Signing {
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        if let Some(hash) = named(params, c"digest", library::Hash::of_signature, |_| None)? {
+            self.set_hash(hash)?;
+        }
+        if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
+            self.set_padding(padding)?;
+        }
+        if let Some(mask) = hash(params, c"mgf1-digest")? {
+            self.set_mask(mask)?;
+        }
+        if let Some(salt) = named(params, c"saltlen", Salt::of_name, Salt::of_number)? {
+            self.set_salt(salt)?;
+        }
+        Ok(())
     }
-    if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
-        signing.set_padding(padding)?;
-    }
-    if let Some(mask) = hash(params, c"mgf1-digest")? {
-        signing.set_mask(mask)?;
-    }
-    if let Some(salt) = named(params, c"saltlen", Salt::of_name, Salt::of_number)? {
-        signing.set_salt(salt)?;
-    }
-    Ok(())
 }
 
 extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {

@@ -1,0 +1,132 @@
+//! The part of provider-signature(7) that is the same for all algorithms.
+
+#![allow(unsafe_code)]
+
+use super::params::{Param, Params};
+use super::{Context, bytes, give, key_of, text};
+use crate::key::Family;
+use crate::reason::Reason;
+use crate::signing::Signature;
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::ptr::null_mut;
+
+/// A signature with parameters.
+pub(super) trait Signs: Signature {
+    /// Takes over the parameters among `params` that it knows.
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason>;
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `provider`. The property query is not used.
+pub(super) unsafe extern "C" fn new<S: Signs, const FAMILY: u8>(
+    provider: *mut c_void,
+    _: *const c_char,
+) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    Context::give(core, S::new(Family::of_number(FAMILY)))
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
+/// [`duplicate`], and is used by nobody afterwards.
+pub(super) unsafe extern "C" fn free<S: Signs>(context: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { Context::<S>::free(context) };
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
+pub(super) unsafe extern "C" fn duplicate<S: Signs>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in a value of `new`.
+    let own = unsafe { Context::<S>::shared(context) };
+    let copy = own.core.outcome(|| own.value.duplicate());
+    copy.map_or(null_mut(), |copy| Context::give(own.core, copy))
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// is null or a key; `array`.
+pub(super) unsafe extern "C" fn init<S: Signs>(
+    context: *mut c_void,
+    key: *mut c_void,
+    array: *const Param,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a terminator or
+    // null.
+    let (own, key, params) = unsafe { (Context::<S>::of(context), key_of(key), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| {
+        own.value.start(key)?;
+        own.value.set(params)
+    })
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `hash` is null or a string; `key` is null or a key; `array`.
+pub(super) unsafe extern "C" fn message_init<S: Signs>(
+    context: *mut c_void,
+    hash: *const c_char,
+    key: *mut c_void,
+    array: *const Param,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a
+    // terminator or null; the name is a string or null.
+    let (own, key, params, hash) =
+        unsafe { (Context::<S>::of(context), key_of(key), Params::new(array), text(hash)) };
+    let core = own.core;
+    core.succeeds(|| {
+        own.value.start_message(hash, key)?;
+        own.value.set(params)
+    })
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `length` is writable; `out` has `capacity` bytes or is null; `content` has `content_length` bytes or is
+/// null.
+pub(super) unsafe extern "C" fn sign<S: Signs>(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    content: *const c_uchar,
+    content_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
+    let (own, content) = unsafe { (Context::<S>::shared(context), bytes(content, content_length)) };
+    own.core.succeeds(|| {
+        let most = own.value.size()?;
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, || own.value.sign(content)) }
+    })
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `signature` and `content` have the lengths beside them or are null.
+pub(super) unsafe extern "C" fn verify<S: Signs>(
+    context: *mut c_void,
+    signature: *const c_uchar,
+    signature_length: usize,
+    content: *const c_uchar,
+    content_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
+    let (own, signature, content) = unsafe {
+        (Context::<S>::shared(context), bytes(signature, signature_length), bytes(content, content_length))
+    };
+    let good = own.core.outcome(|| own.value.verify(content, signature));
+    c_int::from(good.unwrap_or(false))
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// `array`.
+pub(super) unsafe extern "C" fn set_params<S: Signs>(context: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
+    let (own, params) = unsafe { (Context::<S>::of(context), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| own.value.set(params))
+}
