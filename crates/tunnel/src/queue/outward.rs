@@ -39,6 +39,9 @@ pub const LINES_MAX: usize = 64;
 const FLOWS: usize = 4096;
 /// The superpackets and bytes that are read before some are sent.
 const READ_MAX: (usize, usize) = (256, 512 << 10);
+/// The bytes that are read where as much waits as a quarter of the memory holds: about as many as leave. More would be read only to be
+/// lost here, at the price of the packets that leave.
+const READ_MUCH_MAX: usize = 64 << 10;
 /// The memory that the kernel takes for a packet beside its bytes.
 const KERNEL_BYTES: u32 = 768;
 
@@ -176,11 +179,12 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
             let mut now_ns = None;
             let (mut count, mut bytes, mut refused) = (0, 0, 0);
             let may_wait = self.busy == 0;
+            let most = if self.charge > LIMIT_BYTES / 4 { READ_MUCH_MAX } else { READ_MAX.1 };
             let mut keep = |buffer: &mut Box<[u8]>, read| {
                 let now_ns = *now_ns.get_or_insert_with(|| self.begun.elapsed().as_nanos() as u64);
                 refused += u64::from(!self.push(buffer, read, now_ns, counters));
                 (count, bytes) = (count + 1, bytes + read);
-                count < READ_MAX.0 && bytes < READ_MAX.1
+                count < READ_MAX.0 && bytes < most
             };
             if may_have {
                 tun.receive_whole(may_wait, &mut keep)?;
