@@ -129,8 +129,9 @@ fn control_path(path: &Path) -> OsString {
     OsString::from_vec([b"-oControlPath=", escaped.as_slice()].concat())
 }
 
-/// Runs a command until it ends or standard input does, which it does with the process at its other end, however that ends.
-const HOLD: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & held=$!; { read -r line <&3; kill "$held"; } 2>/dev/null & wait "$held"; status=$?; kill $! 2>/dev/null; exit "$status""#;
+/// Runs a command until it ends or standard input does, which it does with the process at its other end, however that ends. ssh may miss
+/// a signal that comes just before it waits for its connection, so it is told until it is gone.
+const HOLD: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & held=$!; { read -r line <&3; while kill "$held"; do sleep 0.1 || sleep 1; done; } 2>/dev/null & wait "$held"; status=$?; kill $! 2>/dev/null; exit "$status""#;
 
 /// The ends of an ssh connection, as its server reports them to the program that it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -439,6 +440,24 @@ mod tests {
         let got = ssh.argv(remote).unwrap();
         let want: Vec<_> = FIXED.iter().chain(want).map(OsString::from).collect();
         assert_eq!(got, want);
+    }
+
+    /// A program that misses the first signal ends all the same.
+    #[test]
+    fn a_login_ends_though_its_program_misses_a_signal() {
+        let deaf = "trap 'trap - TERM' TERM; while :; do sleep 0.02; done";
+        let mut child = Command::new("sh")
+            .args(["-c", HOLD, "sh", "sh", "-c", deaf])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        std::thread::sleep(Duration::from_millis(100));
+        drop(child.stdin.take());
+        let begun = Instant::now();
+        while child.try_wait().expect("a child").is_none() {
+            assert!(begun.elapsed().as_secs() < 30, "it goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]
