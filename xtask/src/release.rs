@@ -63,6 +63,11 @@ pub(crate) fn make(root: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Fails if a release cannot be made, or with the files that differ.
 pub(crate) fn twice(root: &Path) -> Result<()> {
+    // Both would build in that folder, the second time nothing.
+    ensure!(
+        std::env::var_os("CARGO_TARGET_DIR").is_none(),
+        "unset CARGO_TARGET_DIR: the builds have folders of their own"
+    );
     let first = make(root)?;
     let scratch = root.join("target/release-again");
     if scratch.exists() {
