@@ -25,7 +25,7 @@ pub enum Tier {
 pub enum Isa {
     /// The features of every machine of the target.
     Portable,
-    /// AVX2, BMI, AES-NI, carry-less multiply; SHA extensions if the CPU has them.
+    /// AVX2, BMI, AES-NI, carry-less multiply; SHA extensions, and VAES with VPCLMULQDQ, if the CPU has them.
     Avx2,
     /// AVX-512 F, BW, DQ, VL, VBMI with GFNI, VAES and VPCLMULQDQ (Ice Lake, Zen 4 and later).
     Avx512,
@@ -125,17 +125,22 @@ pub(crate) struct Avx512(());
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShaNi(());
 
+/// Proof of VAES and VPCLMULQDQ for ymm registers, beside AVX2 (Zen 3, Alder Lake and later).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vaes(());
+
 /// The features of this machine, as proofs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     pub(crate) avx2: Option<Avx2>,
     pub(crate) avx512: Option<Avx512>,
     pub(crate) sha: Option<ShaNi>,
+    pub(crate) vaes: Option<Vaes>,
 }
 
 impl Features {
     /// The features of every machine.
-    pub(crate) const NONE: Self = Self { avx2: None, avx512: None, sha: None };
+    pub(crate) const NONE: Self = Self { avx2: None, avx512: None, sha: None, vaes: None };
 
     /// Asks the CPU.
     #[cfg(target_arch = "x86_64")]
@@ -159,10 +164,12 @@ impl Features {
             && has!("vaes")
             && has!("vpclmulqdq");
         let sha = avx2 && has!("sha");
+        let vaes = avx2 && has!("vaes") && has!("vpclmulqdq");
         Self {
             avx2: avx2.then_some(Avx2(())),
             avx512: avx512.then_some(Avx512(())),
             sha: sha.then_some(ShaNi(())),
+            vaes: vaes.then_some(Vaes(())),
         }
     }
 
@@ -197,6 +204,7 @@ impl Features {
             avx2: self.avx2.filter(|_| isa >= Isa::Avx2),
             avx512: self.avx512.filter(|_| isa >= Isa::Avx512),
             sha: self.sha.filter(|_| isa >= Isa::Avx2),
+            vaes: self.vaes.filter(|_| isa >= Isa::Avx2),
         })
     }
 }

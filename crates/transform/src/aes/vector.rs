@@ -1,4 +1,5 @@
-//! One block in an xmm register, or four in a zmm register: of four messages, or consecutive blocks of one message.
+//! One block in an xmm register, two in a ymm register, or four in a zmm register: of as many messages, or consecutive blocks of one
+//! message.
 //!
 //! `unsafe`: intrinsics, under the contract of [`crate::simd`]: they are reached only from entry points that hold the
 //! token.
@@ -90,6 +91,10 @@ pub(crate) trait Blocks: Copy {
 /// An xmm register.
 #[derive(Clone, Copy)]
 pub(crate) struct One(pub(crate) __m128i);
+
+/// A ymm register.
+#[derive(Clone, Copy)]
+pub(crate) struct Two(pub(crate) __m256i);
 
 /// A zmm register.
 #[derive(Clone, Copy)]
@@ -226,6 +231,142 @@ impl Blocks for One {
     }
 }
 
+impl Blocks for Two {
+    const LANES: usize = 2;
+    const AHEAD: bool = false;
+    #[inline(always)]
+    fn zero() -> Self {
+        op!(_mm256_setzero_si256())
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        op!(_mm256_xor_si256(self.0, other.0))
+    }
+    #[inline(always)]
+    fn encrypt(self, key: Self) -> Self {
+        op!(_mm256_aesenc_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn encrypt_last(self, key: Self) -> Self {
+        op!(_mm256_aesenclast_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn decrypt(self, key: Self) -> Self {
+        op!(_mm256_aesdec_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn decrypt_last(self, key: Self) -> Self {
+        op!(_mm256_aesdeclast_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn reverse(self) -> Self {
+        op!(_mm256_shuffle_epi8(
+            self.0,
+            _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f))
+        ))
+    }
+    #[inline(always)]
+    fn increment(self) -> Self {
+        // As in `One`.
+        op!({
+            let ones = _mm256_cmpeq_epi64(self.0, _mm256_set_epi64x(0, -1, 0, -1));
+            let sum = _mm256_add_epi64(self.0, _mm256_set_epi64x(0, 1, 0, 1));
+            _mm256_sub_epi64(sum, _mm256_slli_si256::<8>(ones))
+        })
+    }
+    /// # Safety
+    /// Two blocks at `from` are readable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn load(from: *const [u8; 16]) -> Self {
+        op!(_mm256_loadu_si256(from.cast()))
+    }
+    /// # Safety
+    /// Two blocks at `to` are writable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn store(self, to: *mut [u8; 16]) {
+        // SAFETY: the contract: two blocks at `to` are writable; the module's contract for the features.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+    /// # Safety
+    /// One block at `from` is readable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn broadcast(from: *const [u8; 16]) -> Self {
+        op!(_mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast())))
+    }
+    /// # Safety
+    /// `rows` has two pointers, with 16 readable bytes at each plus `offset`. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
+        op!({
+            let block = |lane: usize| _mm_loadu_si128((*rows.add(lane)).add(offset).cast());
+            _mm256_set_m128i(block(1), block(0))
+        })
+    }
+    /// # Safety
+    /// `rows` has two pointers, with 16 writable bytes at each plus `offset`. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn store_rows(self, rows: *const *mut u8, offset: usize) {
+        // SAFETY: the contract: two rows, each with a block to write at `offset`; the module's contract for
+        // the features.
+        unsafe {
+            let to = |lane: usize| (*rows.add(lane)).add(offset).cast();
+            _mm_storeu_si128(to(0), _mm256_castsi256_si128(self.0));
+            _mm_storeu_si128(to(1), _mm256_extracti128_si256::<1>(self.0));
+        }
+    }
+    #[inline(always)]
+    fn count(self, from: u32) -> Self {
+        let first = from as i32;
+        op!(_mm256_add_epi32(self.0, _mm256_set_epi32(0, 0, 0, first + 1, 0, 0, 0, first)))
+    }
+    #[inline(always)]
+    fn plus(self, number: u32) -> Self {
+        let number = number as i32;
+        op!(_mm256_add_epi32(self.0, _mm256_set_epi32(0, 0, 0, number, 0, 0, 0, number)))
+    }
+    #[inline(always)]
+    fn behind(self, before: Self) -> Self {
+        op!(_mm256_permute2x128_si256::<0x21>(before.0, self.0))
+    }
+    /// # Safety
+    /// 32 bytes at `from` are readable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn read(from: *const u8) -> Self {
+        op!(_mm256_loadu_si256(from.cast()))
+    }
+    /// # Safety
+    /// 32 bytes at `to` are writable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the contract: 32 bytes at `to` are writable; the module's contract for the features.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+    /// # Safety
+    /// `bytes` is at most 32, and so many bytes at `from` are readable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
+        let mut blocks = [0u8; 32];
+        // SAFETY: the contract: so many bytes are readable, and no more than the blocks have, which are then
+        // read.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, blocks.as_mut_ptr(), bytes);
+            Self::read(blocks.as_ptr())
+        }
+    }
+    /// # Safety
+    /// `bytes` is at most 32, and so many bytes at `to` are writable. The CPU has AVX2.
+    #[inline(always)]
+    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
+        let mut blocks = [0u8; 32];
+        // SAFETY: the blocks are written, of which no more bytes are copied than they have; the contract: so
+        // many are writable.
+        unsafe {
+            self.write(blocks.as_mut_ptr());
+            core::ptr::copy_nonoverlapping(blocks.as_ptr(), to, bytes);
+        }
+    }
+}
+
 impl Blocks for Four {
     const LANES: usize = 4;
     const AHEAD: bool = true;
@@ -314,8 +455,11 @@ impl Blocks for Four {
     }
     #[inline(always)]
     fn count(self, from: u32) -> Self {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|n| from as i32 + n);
-        op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a)))
+        let first = from as i32;
+        op!(_mm512_add_epi32(
+            self.0,
+            _mm512_set_epi32(0, 0, 0, first + 3, 0, 0, 0, first + 2, 0, 0, 0, first + 1, 0, 0, 0, first)
+        ))
     }
     #[inline(always)]
     fn plus(self, number: u32) -> Self {

@@ -1,5 +1,5 @@
-//! GCM by carry-less multiplication and AES instructions: four blocks per zmm register or one per xmm register. The
-//! kernel is constant-time.
+//! GCM by carry-less multiplication and AES instructions: four blocks per zmm register, two per ymm register, or one per xmm
+//! register. The kernel is constant-time.
 //!
 //! A message is hashed in stretches of up to [`POWERS`] blocks. Block i of a stretch of n is multiplied by H^(n - i),
 //! the products are summed, and the sum is reduced once at the stretch's end. Multiplications are done between AES
@@ -15,8 +15,8 @@ use subtle::ConstantTimeEq as _;
 use super::vector::Field;
 use super::{Key, POWERS, lengths};
 use crate::aead::AeadJob;
-use crate::aes::vector::{Blocks as _, Four, One};
-use crate::isa::{Avx2, Avx512};
+use crate::aes::vector::{Blocks as _, Four, One, Two};
+use crate::isa::{Avx2, Avx512, Vaes};
 use crate::job::Status;
 use crate::modes::Direction;
 use crate::schedule::AeadSchedule;
@@ -703,6 +703,14 @@ unsafe fn all_avx2<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_
 }
 
 /// # Safety
+/// The CPU has AES-NI, PCLMULQDQ, AVX2, VAES and VPCLMULQDQ.
+#[target_feature(enable = "aes,pclmulqdq,sse4.1,ssse3,avx2,vaes,vpclmulqdq")]
+unsafe fn all_vaes<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
+    // SAFETY: this function has the features of Two.
+    unsafe { all::<Two, ROUNDS, OPEN>(jobs) }
+}
+
+/// # Safety
 /// The CPU has AES-NI, PCLMULQDQ, AVX-512 F, BW, DQ and VL, VAES and VPCLMULQDQ.
 #[target_feature(enable = "aes,pclmulqdq,avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq")]
 unsafe fn all_avx512<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
@@ -717,6 +725,17 @@ pub(crate) fn avx2<const ROUNDS: usize>(_: Avx2, direction: Direction, jobs: &mu
         match direction {
             Direction::Encrypt => all_avx2::<ROUNDS, false>(jobs),
             Direction::Decrypt => all_avx2::<ROUNDS, true>(jobs),
+        }
+    }
+}
+
+/// Does as [`avx2`].
+pub(crate) fn vaes<const ROUNDS: usize>(_: Vaes, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+    // SAFETY: the token.
+    unsafe {
+        match direction {
+            Direction::Encrypt => all_vaes::<ROUNDS, false>(jobs),
+            Direction::Decrypt => all_vaes::<ROUNDS, true>(jobs),
         }
     }
 }

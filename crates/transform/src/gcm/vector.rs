@@ -6,9 +6,9 @@
 
 use core::arch::x86_64::*;
 
-use crate::aes::vector::{Blocks, Four, One, mask};
+use crate::aes::vector::{Blocks, Four, One, Two, mask};
 
-/// One block, or four consecutive blocks of one message; the first is the lowest.
+/// One block, or two or four consecutive blocks of one message; the first is the lowest.
 pub(crate) trait Field: Blocks {
     /// Returns the vector with the n-th block in place n; only as many count as a vector has.
     fn of(blocks: [One; 4]) -> Self;
@@ -134,6 +134,80 @@ impl Field for One {
     }
 }
 
+impl Field for Two {
+    #[inline(always)]
+    fn of([a, b, ..]: [One; 4]) -> Self {
+        op!(_mm256_set_m128i(b.0, a.0))
+    }
+    #[inline(always)]
+    fn splat(block: One) -> Self {
+        op!(_mm256_broadcastsi128_si256(block.0))
+    }
+    #[inline(always)]
+    fn lead(block: One) -> Self {
+        op!(_mm256_zextsi128_si256(block.0))
+    }
+    #[inline(always)]
+    fn total(self) -> One {
+        // SAFETY: reached only under the token, as the module's contract says.
+        One(unsafe { _mm_xor_si128(_mm256_castsi256_si128(self.0), _mm256_extracti128_si256::<1>(self.0)) })
+    }
+    #[inline(always)]
+    fn totals([a, b, ..]: [Self; 4]) -> Self {
+        op!(_mm256_xor_si256(
+            _mm256_permute2x128_si256::<0x20>(a.0, b.0),
+            _mm256_permute2x128_si256::<0x31>(a.0, b.0)
+        ))
+    }
+    #[inline(always)]
+    fn product<const HALVES: i32>(self, other: Self) -> Self {
+        op!(_mm256_clmulepi64_epi128::<HALVES>(self.0, other.0))
+    }
+    #[inline(always)]
+    fn xor3(self, b: Self, c: Self) -> Self {
+        self.xor(b).xor(c)
+    }
+    #[inline(always)]
+    fn low_to_high(self) -> Self {
+        op!(_mm256_slli_si256::<8>(self.0))
+    }
+    #[inline(always)]
+    fn high_to_low(self) -> Self {
+        op!(_mm256_srli_si256::<8>(self.0))
+    }
+    #[inline(always)]
+    fn swap_halves(self) -> Self {
+        op!(_mm256_shuffle_epi32::<0x4e>(self.0))
+    }
+    #[inline(always)]
+    fn low_halves(self, other: Self) -> Self {
+        op!(_mm256_unpacklo_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn high_halves(self, other: Self) -> Self {
+        op!(_mm256_unpackhi_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn pinned(self) -> Self {
+        // SAFETY: reached only under the token, as the module's contract says.
+        Self(unsafe { pinned_ymm(self.0) })
+    }
+    #[inline(always)]
+    fn numbered(self, from: u8) -> Self {
+        let (a, b) = (top(from, 0), top(from, 1));
+        op!(_mm256_xor_si256(self.0, _mm256_set_epi32(b, 0, 0, 0, a, 0, 0, 0)))
+    }
+    #[inline(always)]
+    fn first(self, bytes: usize) -> Self {
+        let mut blocks = [0u8; 32];
+        // SAFETY: two blocks.
+        unsafe { self.write(blocks.as_mut_ptr()) };
+        blocks[bytes..].fill(0);
+        // SAFETY: two blocks.
+        unsafe { Self::read(blocks.as_ptr()) }
+    }
+}
+
 impl Field for Four {
     #[inline(always)]
     fn of([a, b, c, d]: [One; 4]) -> Self {
@@ -208,7 +282,7 @@ impl Field for Four {
     }
     #[inline(always)]
     fn numbered(self, from: u8) -> Self {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|n| (i32::from(from) + n) << 24);
+        let (a, b, c, d) = (top(from, 0), top(from, 1), top(from, 2), top(from, 3));
         op!(_mm512_xor_si512(self.0, _mm512_set_epi32(d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a, 0, 0, 0)))
     }
     #[inline(always)]
@@ -217,11 +291,26 @@ impl Field for Four {
     }
 }
 
+/// Returns a word whose last byte in memory is `from + n`.
+#[inline(always)]
+const fn top(from: u8, n: i32) -> i32 {
+    (from as i32 + n) << 24
+}
+
 /// See [`Field::pinned`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn pinned(mut a: __m512i) -> __m512i {
     // SAFETY: no instruction.
     unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) a, options(nomem, nostack, preserves_flags)) };
+    a
+}
+
+/// See [`Field::pinned`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pinned_ymm(mut a: __m256i) -> __m256i {
+    // SAFETY: no instruction.
+    unsafe { core::arch::asm!("/* {0} */", inout(ymm_reg) a, options(nomem, nostack, preserves_flags)) };
     a
 }
