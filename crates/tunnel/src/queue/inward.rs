@@ -5,7 +5,7 @@
 //! time counts from its arrival at the socket.
 //!
 //! Guarantees: the order within a flow is that of the association; memory is bounded by `LIMIT_BYTES`; what waits is written while the
-//! socket has more, [`READ_BYTES`] after the last write at the latest.
+//! socket has more, after at most as many bytes as `read_bytes` returns.
 
 use std::{
     io,
@@ -27,14 +27,13 @@ use super::{
     below::TURN_BYTES,
     counters::Counters,
     fair::{Fair, Fate, Taker, Turn},
+    read_bytes,
     whole::{Buffers, Seeds, Shape, Whole},
 };
 use crate::inward::Arrival;
 
 /// The flows that are told apart.
 const FLOWS: usize = 16_384;
-/// The bytes that are read before some are written.
-pub const READ_BYTES: u32 = 512 << 10;
 /// Superpackets are written whole, one after the other.
 const TURN: Turn = Turn { most_bytes: TURN_BYTES, quantum: TURN_BYTES as i32, is_whole: true };
 
@@ -121,11 +120,9 @@ impl Queue {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Returns whether some is to be written before more is read: if much was read since, or, where as much waits as half of the memory
-    /// holds, as much as is written in a turn.
+    /// Returns whether some is to be written before more is read.
     fn is_due(&self) -> bool {
-        let is_much = self.fair.charge() > LIMIT_BYTES / 2;
-        self.read_bytes >= if is_much { TURN.most_bytes } else { READ_BYTES }
+        self.read_bytes as usize >= read_bytes(self.fair.charge())
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
     below::{Below, LEAST_BYTES},
     counters::Counters,
     fair::{Fair, Fate, Taker},
+    read_bytes,
     shaper::Shaper,
     whole::{Buffers, Seeds, Shape, Whole},
 };
@@ -37,11 +38,8 @@ use crate::outside::Outside;
 pub const LINES_MAX: usize = 64;
 /// The flows that a line tells apart.
 const FLOWS: usize = 4096;
-/// The superpackets and bytes that are read before some are sent.
-const READ_MAX: (usize, usize) = (256, 512 << 10);
-/// The bytes that are read where as much waits as a quarter of the memory holds: about as many as leave. More would be read only to be
-/// lost here, at the price of the packets that leave.
-const READ_MUCH_MAX: usize = 64 << 10;
+/// The superpackets that are read before some are sent.
+const READ_PACKETS: usize = 256;
 /// The memory that the kernel takes for a packet beside its bytes.
 const KERNEL_BYTES: u32 = 768;
 
@@ -179,12 +177,12 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
             let mut now_ns = None;
             let (mut count, mut bytes, mut refused) = (0, 0, 0);
             let may_wait = self.busy == 0;
-            let most = if self.charge > LIMIT_BYTES / 4 { READ_MUCH_MAX } else { READ_MAX.1 };
+            let most_bytes = read_bytes(self.charge);
             let mut keep = |buffer: &mut Box<[u8]>, read| {
                 let now_ns = *now_ns.get_or_insert_with(|| self.begun.elapsed().as_nanos() as u64);
                 refused += u64::from(!self.push(buffer, read, now_ns, counters));
                 (count, bytes) = (count + 1, bytes + read);
-                count < READ_MAX.0 && bytes < most
+                count < READ_PACKETS && bytes < most_bytes
             };
             if may_have {
                 tun.receive_whole(may_wait, &mut keep)?;
