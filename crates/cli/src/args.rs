@@ -14,6 +14,7 @@ mod filters;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod laboratory;
+mod late;
 mod peers;
 #[cfg(feature = "copy")]
 mod serve;
@@ -34,6 +35,7 @@ pub use filters::Filters;
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs};
 pub use laboratory::LaboratoryArgs;
+pub use late::Late;
 pub use peers::{AuthoriseArgs, PeersArgs};
 #[cfg(feature = "copy")]
 pub use serve::ServeArgs;
@@ -85,23 +87,23 @@ pub enum Command {
     #[cfg(feature = "copy")]
     /// Copy files and trees between hosts, or on this one
     #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
-    Cp(Box<CpArgs>),
+    Cp(Late<Box<CpArgs>>),
     #[cfg(feature = "fleet")]
     /// Look after copies between many hosts
     #[command(long_about = fleet::LONG_ABOUT)]
-    Fleet(FleetArgs),
+    Fleet(Late<FleetArgs>),
     #[cfg(feature = "copy")]
     /// Serve a folder to authorised peers, without ssh
     #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
-    Serve(ServeArgs),
+    Serve(Late<ServeArgs>),
     #[cfg(feature = "tunnel")]
     /// Join networks by IPsec in user space
     #[command(long_about = tunnel::LONG_ABOUT)]
-    Tunnel(TunnelArgs),
+    Tunnel(Late<TunnelArgs>),
     #[cfg(feature = "engine")]
     /// Keep private keys in a process of their own, and compute with them for programs
     #[command(long_about = engine::LONG_ABOUT)]
-    Engine(EngineArgs),
+    Engine(Late<EngineArgs>),
     /// Print your public key for daemons; it is made if there is none
     Id(IdArgs),
     /// Let a peer use your daemons
@@ -117,43 +119,43 @@ pub enum Command {
     Speed(LaboratoryArgs),
     /// Compute or check MD5 digests of files
     #[command(long_about = digest::MD5_LONG_ABOUT)]
-    Md5(Box<Md5Args>),
+    Md5(Late<Box<Md5Args>>),
     /// Compute or check SHA-1 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Sha1(DigestArgs),
+    Sha1(Late<DigestArgs>),
     /// Compute or check SHA-224 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Sha224(DigestArgs),
+    Sha224(Late<DigestArgs>),
     /// Compute or check SHA-256 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Sha256(DigestArgs),
+    Sha256(Late<DigestArgs>),
     /// Compute or check SHA-384 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Sha384(DigestArgs),
+    Sha384(Late<DigestArgs>),
     /// Compute or check SHA-512 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Sha512(DigestArgs),
+    Sha512(Late<DigestArgs>),
     /// Compute or check SHA3-224 digests of files
     #[command(name = "sha3-224", long_about = digest::LONG_ABOUT)]
-    Sha3224(DigestArgs),
+    Sha3224(Late<DigestArgs>),
     /// Compute or check SHA3-256 digests of files
     #[command(name = "sha3-256", long_about = digest::LONG_ABOUT)]
-    Sha3256(DigestArgs),
+    Sha3256(Late<DigestArgs>),
     /// Compute or check SHA3-384 digests of files
     #[command(name = "sha3-384", long_about = digest::LONG_ABOUT)]
-    Sha3384(DigestArgs),
+    Sha3384(Late<DigestArgs>),
     /// Compute or check SHA3-512 digests of files
     #[command(name = "sha3-512", long_about = digest::LONG_ABOUT)]
-    Sha3512(DigestArgs),
+    Sha3512(Late<DigestArgs>),
     /// Compute or check KT128 (KangarooTwelve) digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Kt128(DigestArgs),
+    Kt128(Late<DigestArgs>),
     /// Compute or check KT256 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Kt256(DigestArgs),
+    Kt256(Late<DigestArgs>),
     /// Compute or check BLAKE3 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
-    Blake3(DigestArgs),
+    Blake3(Late<DigestArgs>),
     /// Print the completions for a shell
     Completions {
         /// The shell that the script is for
@@ -205,7 +207,7 @@ const ENVIRONMENT: &str = "Environment:
 
 /// Returns the definition from which help, manual pages and completions are generated.
 pub fn command() -> clap::Command {
-    explained("sealane", Cli::command(), examples::EXAMPLES, &|name| {
+    explained("sealane", late::whole(Cli::command), examples::EXAMPLES, &|name| {
         let statuses = tells_exit_statuses(name).then(exit_status_text);
         let variables = (name == "sealane-cp").then(|| ENVIRONMENT.to_owned());
         statuses.into_iter().chain(variables).collect()

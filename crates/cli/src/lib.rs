@@ -59,8 +59,8 @@ pub use digest::reread_any;
 
 pub use sealane_terminal::{exit, units};
 
-use args::{Cli, Command};
-use clap::FromArgMatches;
+use args::{Cli, Command, Late};
+use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 use digest::Kind;
 use exit::ExitStatus;
 use failure::conclude;
@@ -74,7 +74,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let json = arguments.iter().any(|argument| argument == "--json");
     let is_cp = arguments.get(1).is_some_and(|word| word == "cp" || word == "copy");
-    let parsed = command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+    let parsed = matches(&arguments).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(mut error) => {
@@ -92,19 +92,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let outcome = match cli.command {
         // A transfer reports its own failures: as JSON, below its progress bar, or with advice how to resume.
         #[cfg(feature = "fleet")]
-        Command::Cp(arguments) if fleet::is_many(&arguments) => {
+        Command::Cp(Late(arguments)) if fleet::is_many(&arguments) => {
             return fleet::copy(*arguments, environment::arguments().split_off(1));
         }
         #[cfg(feature = "copy")]
-        Command::Cp(arguments) => return cp::run(*arguments),
+        Command::Cp(Late(arguments)) => return cp::run(*arguments),
         #[cfg(feature = "fleet")]
-        Command::Fleet(arguments) => return conclude(fleet::run(arguments)),
+        Command::Fleet(Late(arguments)) => return conclude(fleet::run(arguments)),
         #[cfg(feature = "copy")]
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(Late(arguments)) => serve::run(arguments),
         #[cfg(feature = "tunnel")]
         Command::Tunnel(arguments) => tunnel::run(&arguments),
         #[cfg(feature = "engine")]
-        Command::Engine(arguments) => engine::run(arguments),
+        Command::Engine(Late(arguments)) => engine::run(arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Authorise(arguments) => peers::authorise(arguments),
         Command::Peers(arguments) => peers::run(&arguments),
@@ -127,6 +127,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Man { directory } => documents::man(&directory),
     };
     conclude(outcome.map(|()| ExitStatus::Success))
+}
+
+/// Returns what `arguments` say. Only a text of help has examples and exit statuses.
+fn matches(arguments: &[OsString]) -> Result<clap::ArgMatches, clap::Error> {
+    Cli::command().try_get_matches_from(arguments).or_else(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            command().try_get_matches_from(arguments)
+        }
+        _ => Err(error),
+    })
 }
 
 /// Returns whether the process will hold keys, of a user or of packets.

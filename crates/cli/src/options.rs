@@ -444,7 +444,7 @@ fn is_pipe(place: &Location) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command, command};
+    use crate::args::{Cli, Command, Late, command};
     use clap::FromArgMatches;
     use sealane_copy::{Compression, Delta, Level};
     use sealane_engine::Suite;
@@ -455,7 +455,7 @@ mod tests {
         let words = ["sealane", "cp"].into_iter().chain(line.split_whitespace());
         let found = command().try_get_matches_from(words).expect("the line parses");
         match Cli::from_arg_matches(&found).expect("the line parses").command {
-            Command::Cp(arguments) => Plan::new(*arguments),
+            Command::Cp(Late(arguments)) => Plan::new(*arguments),
             other => panic!("not cp: {other:?}"),
         }
     }

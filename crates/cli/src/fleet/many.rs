@@ -1,7 +1,7 @@
 //! `sealane cp` between many hosts: arguments, progress and messages of a run. The run itself is in the crate
 //! `fleet`.
 
-use crate::args::{Cli, Command, CpArgs, command};
+use crate::args::{Cli, Command, CpArgs, Late};
 use crate::environment;
 use crate::events::Event;
 use crate::exit::ExitStatus;
@@ -9,7 +9,7 @@ use crate::options::{Reporting, of_many};
 use crate::report::{self, Reporter};
 use crate::signals::Interrupts;
 use crate::text::printable;
-use clap::FromArgMatches;
+use clap::{CommandFactory as _, FromArgMatches};
 use sealane_copy::{Agreement, CpuSeconds, Dropped, Error, Notice, Options, Progress, Summary};
 use sealane_fleet::{FleetError, News, Places, Plan, Runs, Totals, coordinate};
 use sealane_lanes::Placement;
@@ -35,9 +35,9 @@ pub(super) fn words(bytes: &[Vec<u8>]) -> Vec<OsString> {
 /// Returns the arguments of `sealane cp`.
 pub(super) fn parse(words: &[OsString]) -> Result<CpArgs, FleetError> {
     let all = ["sealane", "cp"].into_iter().map(OsString::from).chain(words.iter().cloned());
-    let found = command().try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found));
+    let found = Cli::command().try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found));
     match found.map_err(|error| FleetError::Usage(error.to_string()))?.command {
-        Command::Cp(arguments) => Ok(*arguments),
+        Command::Cp(Late(arguments)) => Ok(*arguments),
         _ => Err(FleetError::Usage("these are no arguments of sealane cp".into())),
     }
 }
