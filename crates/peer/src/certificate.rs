@@ -1,14 +1,15 @@
 //! Our identities as X.509 certificates, for programs that know no raw public keys: a NATS server.
 //!
 //! Guarantees: a certificate of ours says nothing but the key. One key has one certificate, byte for byte, so it can be made
-//! again anywhere, and none of another form is read.
+//! again anywhere, and none of another form is read. A hybrid key has none: the programs that read certificates know no
+//! composite signatures, and half of a key proves less than its owner's peers ask for.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use pem_rfc7468::LineEnding;
 
 use crate::error::PeerError;
 use crate::identity::Identity;
-use crate::key::{PublicKey, SIGNATURE_BYTES};
+use crate::key::{PublicKey, SIGNATURE_BYTES, ed25519_spki};
 
 /// DER of an algorithm identifier: Ed25519 (RFC 8410 section 3).
 const ED25519: &[u8] = &[0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70];
@@ -52,15 +53,17 @@ fn extensions(key: &PublicKey) -> Vec<u8> {
     element(0xa3, &[&element(0x30, &[NO_AUTHORITY, &names])])
 }
 
-/// The part that is signed.
-fn to_be_signed(key: &PublicKey) -> Vec<u8> {
+/// The part that is signed; `None` for a key without certificates.
+fn to_be_signed(key: &PublicKey) -> Option<Vec<u8>> {
+    let bytes = key.ed25519()?;
     let version = [0xa0, 0x03, 0x02, 0x01, 0x02];
     // 16 bytes of the key, with a bit that keeps it positive and of this length.
     let mut serial = [0; 16];
-    serial.copy_from_slice(&key.as_bytes()[..16]);
+    serial.copy_from_slice(&bytes[..16]);
     serial[0] = serial[0] & 0x7f | 0x40;
     let serial = element(0x02, &[&serial]);
-    element(0x30, &[&version, &serial, ED25519, NAME, VALIDITY, NAME, &key.to_spki(), &extensions(key)])
+    let spki = ed25519_spki(bytes);
+    Some(element(0x30, &[&version, &serial, ED25519, NAME, VALIDITY, NAME, &spki, &extensions(key)]))
 }
 
 fn certificate(to_be_signed: &[u8], signature: &[u8]) -> Vec<u8> {
@@ -76,18 +79,21 @@ pub(crate) fn key_of(der: &[u8]) -> Option<PublicKey> {
     let key = PublicKey::from_spki(spki)?;
     // All but the signature follows from the key; whoever shows it proves that the key is theirs.
     let signature = der.get(der.len().checked_sub(SIGNATURE_BYTES)?..)?;
-    (certificate(&to_be_signed(&key), signature) == der).then_some(key)
+    (certificate(&to_be_signed(&key)?, signature) == der).then_some(key)
 }
 
 impl Identity {
     /// A certificate that says nothing but the key, in DER.
     ///
     /// # Errors
-    /// The key cannot sign.
+    /// The key is a hybrid one, or cannot sign.
     pub fn certificate(&self) -> Result<Vec<u8>, PeerError> {
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(self.pkcs8())
+        let key = self.public_key();
+        let (Some(pkcs8), Some(signed)) = (self.ed25519_pkcs8(), to_be_signed(&key)) else {
+            return Err(PeerError::NoCertificate { key });
+        };
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8)
             .map_err(|_| PeerError::Crypto { doing: "make a certificate" })?;
-        let signed = to_be_signed(&self.public_key());
         Ok(certificate(&signed, pair.sign(&signed).as_ref()))
     }
 
@@ -122,6 +128,12 @@ mod tests {
         for length in [0, 1, 40, der.len() - 1] {
             assert_eq!(key_of(&der[..length]), None);
         }
+    }
+
+    #[test]
+    fn a_hybrid_key_has_no_certificate() {
+        let error = Identity::generate_hybrid().unwrap().certificate_pem().unwrap_err();
+        assert!(matches!(error, PeerError::NoCertificate { .. }) && error.to_string().contains("--identity"));
     }
 
     #[test]

@@ -46,11 +46,31 @@ pub enum PeerError {
         /// Its owner.
         uid: u32,
     },
-    /// The key file does not contain an Ed25519 key in PKCS#8 PEM.
-    #[error("{} is not an Ed25519 private key in PEM (PKCS#8)", path.display())]
+    /// The key file does not contain a key of ours in PKCS#8 PEM.
+    #[error(
+        "{} is not a private key in PEM (PKCS#8), of Ed25519 or of Ed25519 and ML-DSA-65 together", path.display()
+    )]
     IdentityMalformed {
         /// The key file.
         path: PathBuf,
+    },
+    /// A hybrid identity was asked for, and the file has a key of Ed25519 alone.
+    #[error(
+        "{} has a key of Ed25519 alone, which stays as it is. Make a hybrid one in another file (`--identity FILE`), let the \
+         peers add its key to their files, then put that file in this one's place", path.display()
+    )]
+    IdentityNotHybrid {
+        /// The key file.
+        path: PathBuf,
+    },
+    /// A program that knows certificates alone is to be shown a hybrid key.
+    #[error(
+        "the hybrid key {key} has no certificate: no program that reads certificates, such as a NATS server, knows such keys. Use \
+         an identity of Ed25519 there: `--identity FILE`, where `sealane id` makes it"
+    )]
+    NoCertificate {
+        /// Our key.
+        key: PublicKey,
     },
     /// The cryptographic library failed; it gives no reason.
     #[error("the cryptographic library cannot {doing}")]
@@ -335,6 +355,24 @@ pub enum ChannelError {
          ends"
     )]
     NoKeyExchange,
+    /// The other end cannot verify our hybrid key.
+    #[error(
+        "the other end is an older sealane, which cannot verify this end's hybrid identity: install the same version at both ends, \
+         or use an identity of Ed25519 alone here (`--identity FILE`)"
+    )]
+    NoHybrid,
+    /// The other end's signature of the handshake is not one of the key that it shows.
+    #[error(
+        "the other end does not own the key that it shows, or only half of it: its signature of this connection is not valid. Someone \
+         may be posing as the peer; if that is out of the question, the peer's identity file is damaged"
+    )]
+    NotOwner,
+    /// The other end shows bytes that are no key of ours.
+    #[error(
+        "the other end shows no key that this version knows: it is another program or a newer sealane. Install the same version at \
+         both ends"
+    )]
+    NoKey,
     /// Only a TLS channel has an exporter.
     #[error("this channel has no key exporter; it may carry secrets itself")]
     NoExporter,

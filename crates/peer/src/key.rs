@@ -1,8 +1,15 @@
-//! Public keys as people and files see them: 32 bytes of Ed25519, a checked text form and a short fingerprint.
+//! Public keys as people and files see them: 32 bytes of Ed25519, or 32 bytes that stand for a hybrid key, a checked text
+//! form and a short fingerprint.
 //!
-//! The text form is `sealane1:` and 56 letters and digits: RFC 4648 base32 in lower case of the key's 32 bytes and
-//! the first 3 bytes of SHA-256 over the prefix and the key. 35 bytes are exactly 56 characters, so there is no
+//! The text form is `sealane1:` or `sealane2:` and 56 letters and digits: RFC 4648 base32 in lower case of the key's 32
+//! bytes and the first 3 bytes of SHA-256 over the prefix and the key. 35 bytes are exactly 56 characters, so there is no
 //! padding and each key has one spelling; the check catches a key that was cut short or mistyped.
+//!
+//! A hybrid key ([`composite`](crate::composite)) has 1,984 bytes, which nobody pastes. Its 32 bytes are SHA-256 over its
+//! `SubjectPublicKeyInfo`, both halves of it, which the peer shows in the handshake or with a signature. Another key with
+//! the same 32 bytes would be a second preimage: 2^256 evaluations, 2^128 by Grover's algorithm. Two keys of one owner that
+//! collide would gain that owner nothing. A key is one of its kind: no Ed25519 key equals a hybrid one, and nothing that
+//! Ed25519 alone has signed is accepted for a hybrid key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,8 +18,12 @@ use aws_lc_rs::digest;
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use data_encoding::{BASE32_NOPAD, HEXLOWER};
 
-/// The beginning of every printed key; the digit is the version of the form, not of the program.
+use crate::composite::{self, CompositePublicKey};
+
+/// The beginning of every printed Ed25519 key; the digit is the version of the form, not of the program.
 const PREFIX: &str = "sealane1:";
+/// The beginning of every printed hybrid key.
+const HYBRID_PREFIX: &str = "sealane2:";
 const KEY_BYTES: usize = 32;
 const CHECK_BYTES: usize = 3;
 /// Number of characters for the key and its check.
@@ -22,8 +33,8 @@ const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0
 /// Bytes of a whole Ed25519 `SubjectPublicKeyInfo`.
 const SPKI_BYTES: usize = SPKI_PREFIX.len() + KEY_BYTES;
 
-/// Bytes of a signature.
-pub const SIGNATURE_BYTES: usize = 64;
+/// Bytes of a signature of Ed25519.
+pub(crate) const SIGNATURE_BYTES: usize = 64;
 
 /// Returns the bytes that a signature for this purpose covers. The context's length comes first: no two pairs of
 /// context and message have the same bytes.
@@ -31,18 +42,49 @@ pub(crate) fn signed(context: &str, message: &[u8]) -> Vec<u8> {
     [&(context.len() as u64).to_le_bytes(), context.as_bytes(), message].concat()
 }
 
-/// An Ed25519 public key, which identifies a peer.
+/// The algorithms by which an end proves who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// Ed25519 (RFC 8032).
+    Ed25519,
+    /// Ed25519 and ML-DSA-65 (FIPS 204): both must verify.
+    Hybrid,
+}
+
+impl KeyKind {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Ed25519 => PREFIX,
+            Self::Hybrid => HYBRID_PREFIX,
+        }
+    }
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ed25519 => "Ed25519",
+            Self::Hybrid => "Ed25519 and ML-DSA-65",
+        })
+    }
+}
+
+/// A public key, which identifies a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PublicKey([u8; KEY_BYTES]);
+pub struct PublicKey {
+    kind: KeyKind,
+    /// The key of Ed25519, or the digest of a hybrid one.
+    bytes: [u8; KEY_BYTES],
+}
 
 /// The reason why a text is not a public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
-    /// The text does not begin with `sealane1:`.
-    #[error("a key begins with `{PREFIX}`")]
+    /// The text begins neither with `sealane1:` nor with `sealane2:`.
+    #[error("a key begins with `{PREFIX}` or `{HYBRID_PREFIX}`")]
     Prefix,
     /// The part after the prefix has another length.
-    #[error("a key has {TEXT_CHARS} characters after `{PREFIX}`, this one has {chars}")]
+    #[error("a key has {TEXT_CHARS} characters after its colon, this one has {chars}")]
     Length {
         /// Characters found after the prefix.
         chars: usize,
@@ -56,73 +98,103 @@ pub enum KeyFault {
 }
 
 impl PublicKey {
-    /// Returns the key with these 32 bytes, as RFC 8032 encodes them.
+    /// Returns the Ed25519 key with these 32 bytes, as RFC 8032 encodes them.
     ///
     /// Checking a signature shows whether they are a point on the curve.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
-        Self(bytes)
+        Self { kind: KeyKind::Ed25519, bytes }
     }
 
-    /// Returns the 32 bytes, as RFC 8032 encodes them.
+    /// Returns the 32 bytes of an Ed25519 key, as RFC 8032 encodes them; `None` for a hybrid key.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
-        &self.0
+    pub fn ed25519(&self) -> Option<&[u8; KEY_BYTES]> {
+        (self.kind == KeyKind::Ed25519).then_some(&self.bytes)
+    }
+
+    /// Returns by which algorithms its owner proves to own it.
+    #[must_use]
+    pub const fn kind(&self) -> KeyKind {
+        self.kind
     }
 
     /// Returns whether the key's owner has signed this message for this purpose
     /// ([`Identity::sign`](crate::Identity::sign)).
     #[must_use]
     pub fn has_signed(&self, context: &str, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, &self.0).verify(&signed(context, message), signature).is_ok()
+        let message = signed(context, message);
+        match self.kind {
+            KeyKind::Ed25519 => {
+                UnparsedPublicKey::new(&ED25519, &self.bytes).verify(&message, signature).is_ok()
+            }
+            KeyKind::Hybrid => {
+                let Some((spki, signature)) = signature.split_at_checked(composite::SPKI_BYTES) else {
+                    return false;
+                };
+                Self::from_spki(spki) == Some(*self)
+                    && CompositePublicKey::from_spki(spki)
+                        .is_some_and(|key| key.has_signed(&message, signature))
+            }
+        }
     }
 
     /// Returns the text form without its prefix: letters and digits, which are also a valid label of a host name.
     #[must_use]
     pub fn label(&self) -> String {
-        self.to_string().split_off(PREFIX.len())
+        self.to_string().split_off(self.kind.prefix().len())
     }
 
     /// Returns the short form for messages.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        let hash = digest::digest(&digest::SHA256, &self.to_spki());
+        let digest = match self.kind {
+            KeyKind::Ed25519 => sha256(&[&ed25519_spki(&self.bytes)]),
+            KeyKind::Hybrid => self.bytes,
+        };
         let mut short = [0; 16];
-        short.copy_from_slice(&hash.as_ref()[..16]);
+        short.copy_from_slice(&digest[..16]);
         Fingerprint(short)
     }
 
-    /// Returns the key as a DER `SubjectPublicKeyInfo`, which RFC 7250 puts on the wire.
-    pub(crate) fn to_spki(self) -> [u8; SPKI_BYTES] {
-        let mut spki = [0; SPKI_BYTES];
-        spki[..SPKI_PREFIX.len()].copy_from_slice(&SPKI_PREFIX);
-        spki[SPKI_PREFIX.len()..].copy_from_slice(&self.0);
-        spki
-    }
-
-    /// Returns the key in a DER `SubjectPublicKeyInfo`, or `None` if that is not Ed25519 in its one canonical
-    /// encoding.
-    pub(crate) fn from_spki(spki: &[u8]) -> Option<Self> {
-        spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(Self)
+    /// Returns the key in a DER `SubjectPublicKeyInfo`, which RFC 7250 puts on the wire, or `None` if that is no key of ours in
+    /// its one encoding.
+    #[must_use]
+    pub fn from_spki(spki: &[u8]) -> Option<Self> {
+        if let Some(key) = spki.strip_prefix(&SPKI_PREFIX) {
+            return key.try_into().ok().map(Self::from_bytes);
+        }
+        CompositePublicKey::from_spki(spki)?;
+        Some(Self { kind: KeyKind::Hybrid, bytes: sha256(&[spki]) })
     }
 
     fn check(&self) -> [u8; CHECK_BYTES] {
-        let mut context = digest::Context::new(&digest::SHA256);
-        context.update(PREFIX.as_bytes());
-        context.update(&self.0);
-        let hash = context.finish();
+        let digest = sha256(&[self.kind.prefix().as_bytes(), &self.bytes]);
         let mut check = [0; CHECK_BYTES];
-        check.copy_from_slice(&hash.as_ref()[..CHECK_BYTES]);
+        check.copy_from_slice(&digest[..CHECK_BYTES]);
         check
     }
+}
+
+/// Returns an Ed25519 key as a DER `SubjectPublicKeyInfo`.
+pub(crate) fn ed25519_spki(key: &[u8; KEY_BYTES]) -> [u8; SPKI_BYTES] {
+    let mut spki = [0; SPKI_BYTES];
+    spki[..SPKI_PREFIX.len()].copy_from_slice(&SPKI_PREFIX);
+    spki[SPKI_PREFIX.len()..].copy_from_slice(key);
+    spki
+}
+
+fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = [0; KEY_BYTES + CHECK_BYTES];
-        bytes[..KEY_BYTES].copy_from_slice(&self.0);
+        bytes[..KEY_BYTES].copy_from_slice(&self.bytes);
         bytes[KEY_BYTES..].copy_from_slice(&self.check());
-        write!(f, "{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
+        write!(f, "{}{}", self.kind.prefix(), BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
     }
 }
 
@@ -136,7 +208,10 @@ impl FromStr for PublicKey {
     type Err = KeyFault;
 
     fn from_str(text: &str) -> Result<Self, KeyFault> {
-        let body = text.strip_prefix(PREFIX).ok_or(KeyFault::Prefix)?;
+        let (kind, body) = [KeyKind::Ed25519, KeyKind::Hybrid]
+            .into_iter()
+            .find_map(|kind| Some((kind, text.strip_prefix(kind.prefix())?)))
+            .ok_or(KeyFault::Prefix)?;
         if body.len() != TEXT_CHARS {
             return Err(KeyFault::Length { chars: body.chars().count() });
         }
@@ -146,8 +221,8 @@ impl FromStr for PublicKey {
         }
         let bytes =
             BASE32_NOPAD.decode(body.to_ascii_uppercase().as_bytes()).map_err(|_| KeyFault::Alphabet)?;
-        let (key, check) = bytes.split_first_chunk::<KEY_BYTES>().ok_or(KeyFault::Alphabet)?;
-        let key = Self(*key);
+        let (&bytes, check) = bytes.split_first_chunk().ok_or(KeyFault::Alphabet)?;
+        let key = Self { kind, bytes };
         if check == key.check() { Ok(key) } else { Err(KeyFault::Check) }
     }
 }
@@ -193,7 +268,10 @@ mod tests {
         let good = PublicKey::from_bytes([7; 32]).to_string();
         let parse = |text: &str| text.parse::<PublicKey>();
         assert_eq!(parse(""), Err(KeyFault::Prefix));
-        assert_eq!(parse("sealane2:aaaa"), Err(KeyFault::Prefix));
+        assert_eq!(parse("sealane3:aaaa"), Err(KeyFault::Prefix));
+        assert_eq!(parse("sealane2:aaaa"), Err(KeyFault::Length { chars: 4 }));
+        // The check covers the prefix: an Ed25519 key is not taken for a hybrid one.
+        assert_eq!(parse(&good.replace(PREFIX, HYBRID_PREFIX)), Err(KeyFault::Check));
         assert_eq!(parse(&good[..good.len() - 1]), Err(KeyFault::Length { chars: 55 }));
         assert_eq!(parse(&format!("{good}a")), Err(KeyFault::Length { chars: 57 }));
         assert_eq!(parse(&good.replacen("aq", "AQ", 1)), parse(&good.replacen("aq", "a1", 1)));
@@ -209,7 +287,7 @@ mod tests {
             .decode(b"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
             .unwrap();
         let key = PublicKey::from_spki(&der).unwrap();
-        assert_eq!(key.to_spki()[..], der[..]);
+        assert_eq!(ed25519_spki(key.ed25519().unwrap())[..], der[..]);
         assert!(PublicKey::from_spki(&der[..43]).is_none());
         let mut longer = der;
         longer.push(0);
@@ -219,14 +297,19 @@ mod tests {
     proptest! {
         #[test]
         fn round_trip(bytes: [u8; 32]) {
-            let key = PublicKey::from_bytes(bytes);
-            prop_assert_eq!(key.to_string().parse(), Ok(key));
+            let keys = [KeyKind::Ed25519, KeyKind::Hybrid].map(|kind| PublicKey { kind, bytes });
+            for key in keys {
+                prop_assert_eq!(key.to_string().parse(), Ok(key));
+                prop_assert_eq!(key.label().len(), TEXT_CHARS);
+            }
+            prop_assert_ne!(keys[0], keys[1]);
         }
 
         #[test]
         fn no_text_panics(text in ".{0,80}") {
             let _ = text.parse::<PublicKey>();
             let _ = format!("sealane1:{text}").parse::<PublicKey>();
+            let _ = format!("sealane2:{text}").parse::<PublicKey>();
         }
 
         #[test]

@@ -2,7 +2,8 @@
 //!
 //! There are three ways to a peer, and each gives a [`Channel`] of bounded frames:
 //!
-//! * TLS 1.3 over TCP between two raw Ed25519 public keys ([`connect_tls`], [`accept_tls`]), for the daemon;
+//! * TLS 1.3 over TCP between two raw public keys ([`connect_tls`], [`accept_tls`]), of Ed25519 or of Ed25519 and ML-DSA-65,
+//!   for the daemon;
 //! * an `ssh` child whose remote end runs `sealane serve --stdio` ([`SshCommand`]), or a local child;
 //! * our own standard input and output ([`Channel::stdio`]), for the far end of an `ssh` or local child.
 //!
@@ -24,6 +25,7 @@ mod accept;
 mod address;
 mod certificate;
 mod channel;
+mod composite;
 mod error;
 mod frame;
 mod identity;
@@ -31,6 +33,7 @@ mod key;
 mod launch;
 mod location;
 mod name;
+mod proof;
 mod ssh;
 mod tls;
 mod trust;
@@ -41,7 +44,7 @@ pub use channel::{Channel, Received, TlsFacts};
 pub use error::{ChannelError, PeerError, TrustFault, chain};
 pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
 pub use identity::Identity;
-pub use key::{Fingerprint, KeyFault, PublicKey, SIGNATURE_BYTES};
+pub use key::{Fingerprint, KeyFault, KeyKind, PublicKey};
 pub use launch::{RemoteProcess, ServeLeave, StderrMode, spawn_local, spawn_local_worker};
 pub use location::Location;
 pub use name::{ChannelKind, PeerName};

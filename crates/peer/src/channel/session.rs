@@ -249,6 +249,11 @@ pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
         | rustls::Error::PeerIncompatible(rustls::PeerIncompatible::NoKxGroupsInCommon) => {
             ChannelError::NoKeyExchange
         }
+        rustls::Error::PeerIncompatible(rustls::PeerIncompatible::NoSignatureSchemesInCommon) => {
+            ChannelError::NoHybrid
+        }
+        rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature) => ChannelError::NotOwner,
+        rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding) => ChannelError::NoKey,
         source if is_altered(&source) => ChannelError::Altered { source },
         other => ChannelError::Tls(other),
     }

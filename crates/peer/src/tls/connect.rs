@@ -1,6 +1,7 @@
 //! The client's half: it finds the server, judges its key, and only then shows its own.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -8,8 +9,9 @@ use std::{io, thread};
 
 use rustls::InvalidMessage::InvalidContentType;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
 use super::{
@@ -123,12 +125,13 @@ fn attempt(
         address: address.clone(),
         seen: OnceLock::new(),
     });
+    let own = Arc::new(OwnKey { certified: identity.certified(), is_unknown: AtomicBool::new(false) });
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(ChannelError::Tls)?
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<dyn ServerCertVerifier>)
-        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(identity.certified())));
+        .with_client_cert_resolver(Arc::clone(&own) as Arc<dyn ResolvesClientCert>);
     config.alpn_protocols = vec![application.alpn().to_vec()];
     config.resumption = Resumption::disabled();
     // The key is the name, and the destination is kept private.
@@ -141,6 +144,8 @@ fn attempt(
     let ours = identity.public_key();
     let shaken = handshake(application, &wire, &mut connection, ours, deadline);
     match (verifier.seen.get(), shaken) {
+        // It will refuse a client without a key, and would say that alone.
+        (_, Ok(())) if own.is_unknown.load(Ordering::Relaxed) => return Err(ChannelError::NoHybrid.into()),
         (Some((_, Recognition::Known)), Ok(())) => {}
         // Only now has the server proved to own the key.
         (Some((key, Recognition::New)), Ok(())) => {
@@ -226,6 +231,30 @@ fn resolve(address: &HostPort, deadline: Instant) -> Result<Vec<SocketAddr>, Pee
         Ok(found) => found.map_err(fault),
         Err(RecvTimeoutError::Timeout) => Err(fault(io::ErrorKind::TimedOut.into())),
         Err(RecvTimeoutError::Disconnected) => Err(fault(io::ErrorKind::Other.into())),
+    }
+}
+
+/// Our key, which is shown to a server that can verify it.
+#[derive(Debug)]
+struct OwnKey {
+    certified: Arc<CertifiedKey>,
+    /// Whether the server has offered no scheme of the key's kind.
+    is_unknown: AtomicBool,
+}
+
+impl ResolvesClientCert for OwnKey {
+    fn resolve(&self, _hints: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let is_known = self.certified.key.choose_scheme(schemes).is_some();
+        self.is_unknown.store(!is_known, Ordering::Relaxed);
+        is_known.then(|| Arc::clone(&self.certified))
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        true
+    }
+
+    fn has_certs(&self) -> bool {
+        true
     }
 }
 

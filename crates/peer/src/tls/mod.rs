@@ -4,7 +4,8 @@
 //!   gateways.
 //! * The key exchange is X25519MLKEM768 and no other: traffic recorded today stays closed to future quantum
 //!   computers.
-//! * Both ends authenticate with RFC 7250 raw Ed25519 keys; there are no certificates and no names to trust.
+//! * Both ends authenticate with RFC 7250 raw keys, of Ed25519 or of Ed25519 and ML-DSA-65 ([`proof`](crate::proof)); there are
+//!   no certificates and no names to trust.
 //! * There is no resumption and no early data: a key removed from a trust file is refused at the next connection, and
 //!   nothing can be replayed.
 //! * The client judges the server's key before it shows its own.
@@ -28,8 +29,10 @@ use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
 use rustls::{CertificateError, Connection, DigitallySignedStruct, SignatureScheme};
 
 use crate::channel::{TlsFacts, Wire, explain, flush_tls, is_cut, now_or_never};
+use crate::composite::CompositePublicKey;
 use crate::error::ChannelError;
 use crate::key::PublicKey;
+use crate::proof::COMPOSITE;
 
 pub use ahead::Agreements;
 pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
@@ -76,24 +79,31 @@ fn raw_key(end_entity: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Resu
     }
 }
 
-/// Checks that the other end owns the key it shows.
+/// Checks that the other end owns the key it shows: all of it, by the one scheme of its kind.
 fn verify_signature(
     message: &[u8],
     key: &CertificateDer<'_>,
     signature: &DigitallySignedStruct,
 ) -> Result<HandshakeSignatureValid, rustls::Error> {
-    let algorithms = &PROVIDER.signature_verification_algorithms;
-    verify_tls13_signature_with_raw_key(
-        message,
-        &SubjectPublicKeyInfoDer::from(key.as_ref()),
-        signature,
-        algorithms,
-    )
+    let bad = || Err(CertificateError::BadSignature.into());
+    match (CompositePublicKey::from_spki(key), signature.scheme) {
+        (Some(key), COMPOSITE) => match key.has_signed(message, signature.signature()) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => bad(),
+        },
+        (None, SignatureScheme::ED25519) => verify_tls13_signature_with_raw_key(
+            message,
+            &SubjectPublicKeyInfoDer::from(key.as_ref()),
+            signature,
+            &PROVIDER.signature_verification_algorithms,
+        ),
+        _ => bad(),
+    }
 }
 
-/// Returns the only signature scheme of these keys.
+/// Returns the signature schemes of these keys.
 fn signature_schemes() -> Vec<SignatureScheme> {
-    vec![SignatureScheme::ED25519]
+    vec![COMPOSITE, SignatureScheme::ED25519]
 }
 
 /// Returns the error for TLS 1.2, which is not compiled in; if it were, this would refuse it.

@@ -1,6 +1,7 @@
 //! TLS to the server of a queue, which is a program of somebody else's and knows certificates only.
 //!
-//! * As between ends of ours: TLS 1.3, X25519MLKEM768, Ed25519 keys on both sides, no resumption.
+//! * As between ends of ours: TLS 1.3, X25519MLKEM768, Ed25519 keys on both sides, no resumption. There are no hybrid keys:
+//!   such a program cannot verify them.
 //! * The server's certificate is one that `sealane id --certificate` makes; its key is judged as a daemon's is, by the file of
 //!   known peers, before ours is shown.
 
@@ -12,12 +13,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use super::{PROVIDER, no_tls12, signature_schemes, verify_signature};
+use super::{PROVIDER, no_tls12, verify_signature};
 use crate::address::HostPort;
 use crate::certificate::key_of;
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
-use crate::key::PublicKey;
+use crate::key::{PublicKey, ed25519_spki};
 use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
 
 /// TLS to one queue's server, and the verdict on its key.
@@ -32,7 +33,7 @@ impl QueueTls {
     /// For the server at this address.
     ///
     /// # Errors
-    /// The file of known peers cannot be read, or our key makes no certificate.
+    /// The file of known peers cannot be read, or our key makes no certificate: a hybrid one has none.
     pub fn new(address: HostPort, identity: &Identity, trust: ServerTrust) -> Result<Self, PeerError> {
         let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
         let certificate = CertificateDer::from(identity.certificate()?);
@@ -131,10 +132,11 @@ impl ServerCertVerifier for Verifier {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let key = key_of(cert).ok_or(CertificateError::BadEncoding)?;
-        verify_signature(message, &CertificateDer::from(key.to_spki().to_vec()), dss)
+        let key = key.ed25519().ok_or(CertificateError::BadEncoding)?;
+        verify_signature(message, &CertificateDer::from(ed25519_spki(key).to_vec()), dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        signature_schemes()
+        vec![SignatureScheme::ED25519]
     }
 }

@@ -262,3 +262,14 @@ impl ClientCertVerifier for ClientVerifier {
         true
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Admits the client with this key and no other.
+    pub(in crate::tls) fn admitting_verifier(key: &PublicKey) -> Arc<dyn ClientCertVerifier> {
+        let authorised = AuthorisedPeers::parse(format!("{key} a rights=read").as_bytes()).unwrap();
+        Arc::new(ClientVerifier { authorised: Arc::new(authorised), seen: OnceLock::new() })
+    }
+}
