@@ -19,7 +19,7 @@ use sealane_copy::proto::entry::{Announcement, Closing, Copied, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
 use sealane_copy::proto::message::{Message, Sign};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, split_records};
-use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location, client_share};
+use sealane_peer::{AuthorisedPeers, Framer, Identity, KnownPeers, Location, PublicKey, client_share};
 use sealane_simulator::Machine;
 use sealane_stack::Spec;
 use sealane_tree::{Filter, RelativePath, Rule};
@@ -85,6 +85,9 @@ fn seeds_of_control_channels() {
     check("sftp", &refused, |bytes| converse(&bytes[1..], usize::from(bytes[0]) + 1).outcome.is_ok());
     check("frames", &["too-long"], |bytes| Framer::new().push(&bytes[1..]).is_ok());
     check("client_hello", &["cut", "other-group"], |bytes| client_share(bytes).is_some());
+    check("shown_keys", &["cut", "public-pem"], |bytes| {
+        PublicKey::from_spki(bytes).is_some() || Identity::from_pem(bytes).is_some()
+    });
 }
 
 #[test]

@@ -180,13 +180,18 @@ pub struct IdArgs {
     /// The identity of the daemon that runs as a service, /var/lib/sealane/identity
     #[arg(long, conflicts_with_all = ["identity", "system", "certificate"])]
     pub daemon: bool,
+    /// Make a hybrid identity if there is none yet: peers then demand signatures of Ed25519 and of ML-DSA-65 (FIPS 204), so that a
+    /// quantum computer that breaks one of them gains nothing. Its public key begins with `sealane2:`; older versions refuse it.
+    /// An identity that exists stays as it is
+    #[arg(long, conflicts_with_all = ["daemon", "certificate"])]
+    pub hybrid: bool,
     /// Print a certificate of the key instead, in PEM: for a NATS server, and for its list of clients
     #[arg(long)]
     pub certificate: bool,
     /// Print the rights of the key at a NATS server instead, an entry of `authorization.users` in its configuration: as a
     /// `worker` of runs, or as a `coordinator` that starts them
     #[cfg(feature = "nats")]
-    #[arg(long, value_name = "ROLE", conflicts_with_all = ["certificate", "daemon"])]
+    #[arg(long, value_name = "ROLE", conflicts_with_all = ["certificate", "daemon", "hybrid"])]
     pub queue_rights: Option<QueueRole>,
 }
 

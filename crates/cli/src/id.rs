@@ -25,13 +25,22 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
         made.map_err(|source| failed(PeerError::File { doing: "create", path: folder.into(), source }))?;
     }
     let is_new = !path.exists();
-    let identity = Identity::load_or_create(&path).map_err(failed)?;
+    let identity = match arguments.hybrid {
+        true => Identity::load_or_create_hybrid(&path),
+        false => Identity::load_or_create(&path),
+    };
+    let identity = identity.map_err(failed)?;
     if is_new {
-        text::complain(format_args!("made a new identity: {}", path.display()));
+        let kind = if arguments.hybrid { "hybrid identity" } else { "identity" };
+        text::complain(format_args!("made a new {kind}: {}", path.display()));
     }
     let text = match arguments.certificate {
         true => identity.certificate_pem().map_err(failed)?,
-        false => rights(arguments, &identity).unwrap_or_else(|| format!("{}\n", identity.public_key())),
+        false => match rights(arguments, &identity) {
+            // A queue's server knows its clients by certificates.
+            Some(rights) => identity.certificate().map(|_| rights).map_err(failed)?,
+            None => format!("{}\n", identity.public_key()),
+        },
     };
     print(&text)
 }

@@ -1,5 +1,6 @@
 //! The daemon as its users see it: keys made and listed, files sent and fetched, strangers refused, a clean end.
 
+mod hybrid;
 mod program;
 
 use program::{pattern, sealane, text, write};

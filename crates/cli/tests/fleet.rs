@@ -374,6 +374,24 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     assert!(text(&scene.fleet_elsewhere(&["status", &named]).stdout).contains("done"));
 }
 
+/// The orders of a user whose identity is of Ed25519 and ML-DSA-65 have both signatures.
+#[test]
+fn a_run_of_a_user_with_a_hybrid_identity_has_such_a_key() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("data"), 9, 60);
+    fs::create_dir(scene.at("in")).expect("a folder");
+    let identity = scene.at("identity").display().to_string();
+    let made = sealane(&["id", "--hybrid", "--identity", &identity]).output().expect("the program starts");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
+    let mut run = Run::of(scene.command(&["--identity", &identity], &from, &to));
+    let (_, key) = named(&mut run);
+    assert!(key.starts_with("sealane2:"), "{key}");
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    same(&scene.at("data"), &scene.at("in/data"));
+}
+
 /// Waits for a run's name and key.
 fn named(run: &mut Run) -> (String, String) {
     let give_up = Instant::now() + Duration::from_secs(60);

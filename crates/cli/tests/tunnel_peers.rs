@@ -421,6 +421,36 @@ fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
     }
 }
 
+/// Keys of Ed25519 and ML-DSA-65 serve as others do, and half of one is none.
+#[test]
+fn gateways_with_hybrid_keys_agree_and_renew_and_take_nothing_less() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::keyed_as("hy", "rekey-seconds = 1", true, Manner { is_hybrid: true, ..TUNNEL });
+    pair.wait_for_ping();
+    let site = fs::read_to_string(pair.folders[0].path().join("site.toml")).expect("a site file");
+    assert!(site.contains("key = \"sealane2:"), "{site}");
+    let first = pair.outbound_spi(0);
+    wait_for("keys are renewed", || pair.ping("56") && pair.outbound_spi(0) != first);
+    pair.transfer(1 << 20);
+    // The called gateway comes back with a key of Ed25519 alone.
+    pair.kill(1);
+    let file = pair.folders[1].path().join("identity");
+    fs::rename(&file, file.with_extension("kept")).expect("it was made");
+    let lesser = identity(pair.folders[1].path());
+    assert!(lesser.starts_with("sealane1:"), "{lesser}");
+    pair.up(1);
+    let wrong = ended_after(&mut pair, 0, "our site file says");
+    assert!(wrong.contains(&lesser), "{wrong}");
+    // With its own key it is let in again.
+    let _ = ended(&mut pair, 1);
+    fs::rename(file.with_extension("kept"), &file).expect("it was kept");
+    pair.up(1);
+    pair.up(0);
+    pair.wait_for_ping();
+}
+
 #[test]
 fn another_user_is_told_that_root_sees_the_gateways() {
     if let Some(why) = missing() {

@@ -135,7 +135,9 @@ impl From<sealane_peer::PeerError> for Error {
             PeerError::Channel(ChannelError::Closed | ChannelError::Truncated) => ErrorKind::Disconnected,
             PeerError::Channel(ChannelError::Frame(_)) => ErrorKind::Protocol,
             PeerError::Channel(ChannelError::Altered { .. }) => ErrorKind::Integrity,
-            PeerError::Channel(ChannelError::Refused { .. } | ChannelError::Unknown { .. })
+            PeerError::Channel(
+                ChannelError::Refused { .. } | ChannelError::Unknown { .. } | ChannelError::NotOwner,
+            )
             | PeerError::UnknownServer { .. }
             | PeerError::WrongServer { .. }
             | PeerError::NotAuthorised { .. } => ErrorKind::Refused,

@@ -37,7 +37,9 @@ pub fn work(ssh: SshAddresses, tasks: &Tasks<'_>) -> Result<()> {
     match greeting.part {
         Part::Work { host, number, key } => {
             let remote = Remote::new(channel)?;
-            let outcome = work_from(&remote, host, number, PublicKey::from_bytes(key), tasks);
+            let key =
+                key.parse().map_err(|fault| FleetError::Protocol(format!("the key of the run: {fault}")))?;
+            let outcome = work_from(&remote, host, number, key, tasks);
             if let Err(FleetError::Unfit(why)) = &outcome {
                 remote.leave(why);
             }

@@ -194,7 +194,7 @@ impl Coordinator {
             Some(open) => open(plan.run.name(), journal)?,
             None => Box::new(MemoryQueue::journaled(bounds, journal)),
         };
-        let speaker = Speaker::new(held.key()?);
+        let speaker = Speaker::new(held.key(&plan.options)?);
         let key = speaker.identity().public_key();
         let shared = Shared::new(queue, plan.options.clone(), key, is_load);
         Ok(Self {

@@ -77,7 +77,7 @@ impl Shared {
 
     /// Returns what a worker of this name is started for.
     pub(crate) fn part(&self, host: &str, number: u32) -> Part {
-        Part::Work { host: host.to_owned(), number, key: *self.key.as_bytes() }
+        Part::Work { host: host.to_owned(), number, key: self.key.to_string() }
     }
 
     /// Returns the messages for the user that have come since the last call.

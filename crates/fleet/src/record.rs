@@ -11,7 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use sealane_peer::Identity;
+use sealane_copy::Options;
+use sealane_peer::{Identity, KeyKind};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FleetError, Result};
@@ -293,12 +294,22 @@ impl Held {
     }
 
     /// Returns the key of the run, with which its coordinator signs orders; it is made when the run begins for the
-    /// first time.
+    /// first time, of the kind of the user's own identity.
     ///
     /// # Errors
     /// It cannot be read or made.
-    pub fn key(&self) -> Result<Identity> {
-        Ok(Identity::load_or_create(&self.run.folder.join(KEY))?)
+    pub fn key(&self, options: &Options) -> Result<Identity> {
+        let path = self.run.folder.join(KEY);
+        let own = match (&options.remote.identity, &options.remote.config_dir) {
+            (Some(file), _) => Some(file.clone()),
+            (None, folder) => folder.as_ref().map(|folder| folder.join(Identity::FILE_NAME)),
+        };
+        // A run needs no identity of the user: without one its key is of the usual kind.
+        let kind = own.and_then(|file| Identity::public_key_in(&file).ok()).map(|key| key.kind());
+        match (kind, path.exists()) {
+            (Some(KeyKind::Hybrid), false) => Ok(Identity::load_or_create_hybrid(&path)?),
+            _ => Ok(Identity::load_or_create(&path)?),
+        }
     }
 
     /// Records the status.

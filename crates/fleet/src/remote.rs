@@ -10,7 +10,7 @@ use sealane_peer::Channel;
 
 use crate::error::{FleetError, Result};
 use crate::queue::{Finished, Job, JobId, Lease, Put, Queue, Taken, Weight, check_body, check_result};
-use crate::wire::{Answer, Ask, Greeting, VERSION, decode, encode};
+use crate::wire::{Answer, Ask, Greeting, VERSION, decode, encode, speaker};
 
 /// The maximum time for an answer, which includes the write of a result to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,17 +29,11 @@ impl Remote {
     pub fn greeted(channel: &mut Channel) -> Result<Greeting> {
         let frame = channel.recv(Instant::now() + PATIENCE)?;
         let frame = frame.ok_or_else(|| FleetError::Protocol("nobody says what this is for".into()))?;
-        let greeting: Greeting = decode(&frame)?;
-        match greeting.version {
-            VERSION => Ok(greeting),
-            _ => Err(FleetError::Protocol(format!(
+        match speaker(&frame)? {
+            (VERSION, _) => decode(&frame),
+            (_, program) => Err(FleetError::Protocol(format!(
                 "whoever started this has {}, which speaks another version",
-                greeting
-                    .program
-                    .chars()
-                    .filter(|character| !character.is_control())
-                    .take(80)
-                    .collect::<String>()
+                program.chars().filter(|character| !character.is_control()).take(80).collect::<String>()
             ))),
         }
     }

@@ -47,7 +47,7 @@ impl Signed {
     /// # Errors
     /// The key cannot sign.
     pub(crate) fn by(signer: &Identity, purpose: Purpose<'_>, body: Vec<u8>) -> Result<Self> {
-        let signature = signer.sign(purpose.context(), &purpose.message(&body))?.to_vec();
+        let signature = signer.sign(purpose.context(), &purpose.message(&body))?;
         Ok(Self { body, signature })
     }
 
@@ -70,12 +70,17 @@ mod tests {
 
     #[test]
     fn only_the_owner_of_the_key_speaks_and_only_for_one_purpose() {
-        let (ours, other) = (Identity::generate().expect("a key"), Identity::generate().expect("a key"));
+        for make in [Identity::generate, Identity::generate_hybrid] {
+            check(&make().expect("a key"), &make().expect("a key"));
+        }
+    }
+
+    fn check(ours: &Identity, other: &Identity) {
         let (one, two) = (JobId([1; 16]), JobId([2; 16]));
-        let signed = Signed::by(&ours, Purpose::Job(&one), b"body".to_vec()).expect("it signs");
+        let signed = Signed::by(ours, Purpose::Job(&one), b"body".to_vec()).expect("it signs");
         assert_eq!(signed.open(&ours.public_key(), Purpose::Job(&one)).expect("it is ours"), b"body");
         for (key, purpose) in
-            [(&other, Purpose::Job(&one)), (&ours, Purpose::Job(&two)), (&ours, Purpose::Announcement)]
+            [(other, Purpose::Job(&one)), (ours, Purpose::Job(&two)), (ours, Purpose::Announcement)]
         {
             let opened = signed.open(&key.public_key(), purpose);
             assert!(matches!(opened, Err(FleetError::Forged { .. })), "{purpose:?}: {opened:?}");

@@ -92,7 +92,7 @@ pub fn conduct(
         Some(open) => open(study.run.name(), journal)?,
         None => Box::new(MemoryQueue::journaled(Bounds::default(), journal)),
     };
-    let speaker = Speaker::new(held.key()?);
+    let speaker = Speaker::new(held.key(&study.options)?);
     let key = speaker.identity().public_key();
     // All jobs are put here.
     let shared = Arc::new(Shared::new(queue, study.options, key, |_| false));

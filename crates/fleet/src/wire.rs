@@ -8,7 +8,7 @@ use crate::error::{FleetError, Result};
 use crate::queue::{Finished, Job, JobId, Put, Taken, Weight};
 
 /// The version, which changes with every change of these messages; both ends must have the same.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 
 /// The first frame: the end that started the other one states its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,8 +30,8 @@ pub enum Part {
         host: String,
         /// The number of this worker among the host's.
         number: u32,
-        /// The key of the run: only its owner gives orders.
-        key: [u8; 32],
+        /// The key of the run in its text form: only its owner gives orders.
+        key: String,
     },
     /// The other end creates or reads a mark in a folder of its host, and ends.
     Mark {
@@ -115,6 +115,12 @@ pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     }
 }
 
+/// Returns version and program of a [`Greeting`], whose further fields may be those of another version.
+pub(crate) fn speaker(greeting: &[u8]) -> Result<(u16, String)> {
+    let first = postcard::take_from_bytes(greeting).map(|(first, _)| first);
+    first.map_err(|error| FleetError::Protocol(format!("a message cannot be read ({error})")))
+}
+
 /// Parses bytes as each kind of message, and encodes the parsed value again; returns whether one kind succeeded.
 pub(crate) fn read_any(bytes: &[u8]) -> bool {
     reads_back::<Ask>(bytes) | reads_back::<Answer>(bytes) | reads_back::<Greeting>(bytes)
@@ -128,4 +134,19 @@ where
     let Ok(value) = decode::<T>(bytes) else { return false };
     assert_eq!(decode::<T>(&encode(&value)).expect("it was written just now"), value);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_greeting_is_read_whatever_follows() {
+        let part = Part::Work { host: "host".into(), number: 7, key: "key".into() };
+        let greeting = encode(&Greeting { version: VERSION, program: "sealane 1".into(), part });
+        assert_eq!(speaker(&greeting).expect("a greeting"), (VERSION, "sealane 1".into()));
+        let other = [&encode(&(VERSION + 1, "sealane 9"))[..], &[0xff; 40]].concat();
+        assert_eq!(speaker(&other).expect("a greeting"), (VERSION + 1, "sealane 9".into()));
+        assert!(decode::<Greeting>(&other).is_err() && speaker(&[]).is_err() && speaker(&[1, 0xff]).is_err());
+    }
 }

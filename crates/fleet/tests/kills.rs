@@ -14,7 +14,7 @@ use sealane_fleet::journal::Journal;
 use sealane_fleet::{
     Bounds, CoordinatorQueue, Job, JobId, MemoryQueue, Part, Put, Queue, Remote, Taken, Weight, serve,
 };
-use sealane_peer::{Channel, RemoteCommand, SshCommand};
+use sealane_peer::{Channel, PublicKey, RemoteCommand, SshCommand};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -175,7 +175,11 @@ fn over_pipes(jobs: u64, kills: u64) {
                         Channel::from_child(ssh.spawn(RemoteCommand::Fleet).expect("it starts"))
                             .expect("a channel");
                     started.fetch_add(1, SeqCst);
-                    let part = Part::Work { host: "host".into(), number: number as u32, key: [0; 32] };
+                    let part = Part::Work {
+                        host: "host".into(),
+                        number: number as u32,
+                        key: PublicKey::from_bytes([0; 32]).to_string(),
+                    };
                     let never = AtomicBool::new(false);
                     let served = serve(&mut channel, queue, part, |_| false, &never, is_stopped, &|| ());
                     if served.ended.is_ok() {

@@ -163,7 +163,7 @@ fn many_workers_share_the_work() {
 #[test]
 fn a_worker_on_a_stream_gives_no_orders() {
     use sealane_fleet::{Bounds, CoordinatorQueue, MemoryQueue, Part, Queue, is_load, serve};
-    use sealane_peer::Channel;
+    use sealane_peer::{Channel, PublicKey};
     use std::sync::atomic::AtomicBool;
     use std::time::Instant;
 
@@ -180,7 +180,11 @@ fn a_worker_on_a_stream_gives_no_orders() {
         let (mut ours, mut liar) = Channel::pair().expect("a pair");
         let served = thread::scope(|scope| {
             let serving = scope.spawn(|| {
-                let part = Part::Work { host: "liar".into(), number: 0, key: [0; 32] };
+                let part = Part::Work {
+                    host: "liar".into(),
+                    number: 0,
+                    key: PublicKey::from_bytes([0; 32]).to_string(),
+                };
                 let never = AtomicBool::new(false);
                 let served = serve(&mut ours, &queue, part, is_load, &never, &never, &|| ());
                 drop(ours);

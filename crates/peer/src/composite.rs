@@ -89,7 +89,10 @@ impl<'a> CompositePublicKey<'a> {
 
     /// Returns whether both parts of this signature are of this message.
     pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
-        let Some((ml_dsa, ed25519)) = signature.split_at_checked(SET.signature_bytes()) else { return false };
+        if signature.len() != SIGNATURE_BYTES {
+            return false;
+        }
+        let (ml_dsa, ed25519) = signature.split_at(SET.signature_bytes());
         let Ok(key) = MlDsaPublicKey::new(SET, self.ml_dsa) else { return false };
         let representative = representative(message);
         // The cheaper part comes first.

@@ -112,6 +112,13 @@ impl PublicKey {
         (self.kind == KeyKind::Ed25519).then_some(&self.bytes)
     }
 
+    /// Returns 32 bytes that tell the key from others, to name what belongs to its owner: an Ed25519 key itself, or the digest
+    /// of a hybrid one. Whom to trust is decided by the whole key.
+    #[must_use]
+    pub const fn identifier(&self) -> [u8; KEY_BYTES] {
+        self.bytes
+    }
+
     /// Returns by which algorithms its owner proves to own it.
     #[must_use]
     pub const fn kind(&self) -> KeyKind {

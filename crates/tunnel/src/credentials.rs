@@ -277,7 +277,8 @@ fn no_key(path: &Path) -> CredentialError {
         path,
         format_args!(
             "it is not a private key in PKCS #8 and PEM (BEGIN PRIVATE KEY) of Ed25519, ECDSA on P-256 or P-384, RSA of 2,048 bits \
-             or more, or ML-DSA; `openssl pkcs8 -topk8 -nocrypt -in {} -out NEW` writes one",
+             or more, or ML-DSA; `openssl pkcs8 -topk8 -nocrypt -in {} -out NEW` writes one. IKE has no hybrid keys (`sealane id \
+             --hybrid`): give such a gateway a `private-key` for IKE",
             path.display()
         ),
     )
@@ -337,7 +338,10 @@ impl Reader {
                             .map_err(|_| content(path, problem))?;
                         Expect::PublicKeys(vec![key.to_vec()])
                     }
-                    Known::Key(key) => Expect::PublicKeys(vec![[&ED25519[..], key.as_bytes()].concat()]),
+                    Known::Key(key) => {
+                        let key = key.ed25519().expect("a site file with another key is refused");
+                        Expect::PublicKeys(vec![[&ED25519[..], key].concat()])
+                    }
                 };
                 one(prove, expect)
             }

@@ -216,7 +216,16 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
             ("sealane engine check --policy /etc/sealane/engine.toml", "check a policy file"),
         ],
     ),
-    ("sealane-id", &[("sealane id", "print your public key, for `sealane authorise` at the daemon")]),
+    (
+        "sealane-id",
+        &[
+            ("sealane id", "print your public key, for `sealane authorise` at the daemon"),
+            (
+                "sealane id --hybrid",
+                "the same; a new one is proved by ML-DSA-65 as well, against quantum computers",
+            ),
+        ],
+    ),
     (
         "sealane-authorise",
         &[

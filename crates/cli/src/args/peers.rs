@@ -16,7 +16,7 @@ KEY is what `sealane id` prints at the peer, NAME is what the daemon's log calls
 /// Arguments of `sealane authorise`.
 #[derive(Debug, Args)]
 pub struct AuthoriseArgs {
-    /// The peer's public key, sealane1:...
+    /// The peer's public key, sealane1:... or sealane2:...
     pub key: String,
     /// The name for logs, as in ada@laptop
     pub name: String,

@@ -31,7 +31,8 @@ the gateway behind it keeps its mapping by a byte after 25 silent seconds; `keep
 stops it. A peer may also have a `suite` (default aes-256-gcm), `rekey-seconds`, and a replay `window`.
 
 A gateway's own key is in \
-/etc/sealane/identity, or in the file that `identity` names; without root, in the configuration folder of the user.
+/etc/sealane/identity, or in the file that `identity` names; without root, in the configuration folder of the user. `sealane id \
+--system --hybrid` makes one that is proved by ML-DSA-65 as well, against quantum computers; its public key begins with sealane2:.
 
 A site file decides whom the gateway trusts, so it and the folders that it is in must belong to you or to root, and nobody else \
 may write to them.

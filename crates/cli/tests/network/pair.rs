@@ -27,10 +27,18 @@ pub(crate) struct Manner {
     pub(crate) is_inner_v6: bool,
     /// Whether the sockets are of both families, although outer addresses are of IPv4.
     pub(crate) listens_to_both: bool,
+    /// Whether the gateways' own keys are of Ed25519 and ML-DSA-65.
+    pub(crate) is_hybrid: bool,
 }
 
-pub(crate) const TUNNEL: Manner =
-    Manner { site: "", peer: "", is_outer_v6: false, is_inner_v6: false, listens_to_both: false };
+pub(crate) const TUNNEL: Manner = Manner {
+    site: "",
+    peer: "",
+    is_outer_v6: false,
+    is_inner_v6: false,
+    listens_to_both: false,
+    is_hybrid: false,
+};
 pub(crate) const PLAIN: &str = "encapsulation = \"none\"\n";
 pub(crate) const DIRECT: &str = "encapsulation = \"none\"\ndirect = true\n";
 pub(crate) const AH: &str = "encapsulation = \"none\"\nprotocol = \"ah\"\n";
@@ -78,8 +86,17 @@ pub(crate) fn linked(tag: &str) -> [String; 2] {
 
 /// Makes an identity. Returns its public key.
 pub(crate) fn identity(folder: &Path) -> String {
-    let file = folder.join("identity");
-    let made = program::sealane(&["id", "--identity", file.to_str().expect("a path in UTF-8")]).output();
+    made(folder, &[])
+}
+
+/// Makes an identity of Ed25519 and ML-DSA-65. Returns its public key.
+pub(crate) fn hybrid(folder: &Path) -> String {
+    made(folder, &["--hybrid"])
+}
+
+fn made(folder: &Path, options: &[&str]) -> String {
+    let mut command = program::sealane(&["id", "--identity"]);
+    let made = command.arg(folder.join("identity")).args(options).output();
     text(&made.expect("it runs").stdout).trim().to_owned()
 }
 
@@ -93,7 +110,8 @@ impl Pair {
     pub(crate) fn keyed_as(tag: &str, more: &str, has_one_caller: bool, manner: Manner) -> Self {
         let names = linked(tag);
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-        let keys = [0, 1].map(|end: usize| identity(folders[end].path()));
+        let make = if manner.is_hybrid { hybrid } else { identity };
+        let keys = [0, 1].map(|end: usize| make(folders[end].path()));
         for (end, folder) in folders.iter().enumerate() {
             let other = 1 - end;
             let endpoint = match has_one_caller && end == 1 {

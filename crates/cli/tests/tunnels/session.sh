@@ -263,7 +263,7 @@ prose 'Without an `endpoint` we wait for the peer to begin. In place of `psk-fil
 on admin 'sealane tunnel pki pki branch.example office.example'
 prose 'The table then has `private-key`, `certificate` and `ca`; strongSwan takes the same files in `private`, `x509` and `x509ca`.' \
     'Between two gateways of ours, `key` needs no such files, is as strong, and renews keys by a handshake of its own each time;' \
-    'IKE is for the rest of the world.'
+    'a key of `sealane id --system --hybrid` withstands quantum computers too. IKE is for the rest of the world.'
 prose 'ESP goes in UDP, which every NAT passes. A gateway that takes ESP only as a protocol of its own wants `encapsulation = "none"` beside' \
     '`listen`, and no NAT on the way.' \
     'With `children = 4` in `[peers.ike]` up to four pairs of associations share the flows (RFC 9611), so that lanes do not all count' \

@@ -22,7 +22,7 @@ use std::{
 
 use sealane_engine::{Implementations, Suite};
 use sealane_lanes::Limiter;
-use sealane_peer::{Application, AuthorisedPeer, Channel, Identity, TlsArrival};
+use sealane_peer::{Application, AuthorisedPeer, Channel, Identity, PublicKey, TlsArrival};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -132,7 +132,7 @@ pub struct Daemon {
     strangers: usize,
     connections_max: usize,
     /// The rate limit of each peer with a running transfer.
-    rates: Mutex<HashMap<[u8; 32], Rate>>,
+    rates: Mutex<HashMap<PublicKey, Rate>>,
 }
 
 /// The bytes per second, and the limiter.
@@ -143,7 +143,7 @@ type Rate = (u64, Weak<Limiter>);
 struct Seats {
     taken: usize,
     /// The number of connections of each peer, by key.
-    by_peer: HashMap<[u8; 32], u32>,
+    by_peer: HashMap<PublicKey, u32>,
 }
 
 const STRANGERS_MAX: usize = 256;
@@ -197,7 +197,7 @@ impl Daemon {
     }
 
     /// Returns the key by which peers know this daemon.
-    pub fn public_key(&self) -> sealane_peer::PublicKey {
+    pub fn public_key(&self) -> PublicKey {
         self.identity.public_key()
     }
 
@@ -244,7 +244,7 @@ impl Daemon {
             rate: self.rate(peer),
             timeout_max: options.idle_timeout,
             implementations: options.implementations,
-            peer: Some(*peer.key.as_bytes()),
+            peer: Some(peer.key.identifier()),
             modes: ModeRules { removed: options.modes.removed | kept_back, ..options.modes },
             may_own: peer.rights.owner,
             may_delete: peer.rights.delete && !options.read_only,
@@ -257,20 +257,20 @@ impl Daemon {
         let rate = [own, self.options.limit_rate].into_iter().flatten().min()?;
         let mut rates = self.rates.lock().expect("no thread panics holding the rates");
         rates.retain(|_, (_, limiter)| limiter.strong_count() > 0);
-        match rates.get(peer.key.as_bytes()) {
+        match rates.get(&peer.key) {
             Some((known, limiter)) if *known == rate => limiter.upgrade(),
             _ => {
                 // A lane that wakes up late may catch up for as much as 50 ms.
                 let limiter = Limiter::new(NonZeroU64::new(rate), BURST_BYTES_MIN.max(rate / 20));
                 let limiter = Arc::new(limiter);
-                rates.insert(*peer.key.as_bytes(), (rate, Arc::downgrade(&limiter)));
+                rates.insert(peer.key, (rate, Arc::downgrade(&limiter)));
                 Some(limiter)
             }
         }
     }
 
     fn seat(&self, peer: &AuthorisedPeer) -> Result<Seat<'_>, Error> {
-        let key = *peer.key.as_bytes();
+        let key = peer.key;
         let mut seats = self.seats();
         let own = seats.by_peer.get(&key).copied().unwrap_or_default();
         let all = self.connections_max;
@@ -417,7 +417,7 @@ fn converse(
 /// One connection of one peer, released when dropped.
 struct Seat<'a> {
     daemon: &'a Daemon,
-    key: [u8; 32],
+    key: PublicKey,
 }
 
 impl Drop for Seat<'_> {

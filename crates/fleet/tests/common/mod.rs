@@ -11,7 +11,7 @@ use sealane_fleet::{
     Bounds, CoordinatorQueue, Finished, Job, JobId, Lease, MemoryQueue, Part, Queue, Remote, Taken, Weight,
     serve,
 };
-use sealane_peer::Channel;
+use sealane_peer::{Channel, PublicKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
@@ -189,7 +189,11 @@ impl Kind for Piped {
         let (mut ours, mut theirs) = Channel::pair().expect("a pair");
         let (queue, is_stopped) = (Arc::clone(&self.queue), Arc::clone(&self.is_stopped));
         let server = thread::spawn(move || {
-            let part = Part::Work { host: "here".into(), number: 0, key: [0; 32] };
+            let part = Part::Work {
+                host: "here".into(),
+                number: 0,
+                key: PublicKey::from_bytes([0; 32]).to_string(),
+            };
             serve(&mut ours, &*queue, part, |_| true, &AtomicBool::new(false), &is_stopped, &|| ());
         });
         self.servers.lock().expect("no panic").push(server);

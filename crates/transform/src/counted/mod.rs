@@ -12,6 +12,7 @@ mod curves;
 mod field25519;
 mod field_p256;
 mod keccak;
+mod long_transform;
 mod modular;
 #[cfg(test)]
 mod tests;
@@ -34,7 +35,7 @@ pub struct PublicLoop {
 }
 
 /// The loops, those that multiply numbers of several words first.
-pub const PUBLIC_LOOPS: [PublicLoop; 7] = [
+pub const PUBLIC_LOOPS: [PublicLoop; 9] = [
     PublicLoop {
         name: "rsa-2048",
         pass: "a bit of an exponent, modulo 1024 bits",
@@ -83,6 +84,24 @@ pub const PUBLIC_LOOPS: [PublicLoop; 7] = [
         pass: "a permutation",
         // H of the key 9, G 1, the noise 7, and 3 for each of nine polynomials of the matrix, of which a few need 4.
         operation: ("encapsulate", 9 + 1 + 7 + 27),
+        multiplies: false,
+        run: keccak::sample::<Counted>,
+    },
+    PublicLoop {
+        name: "ml-dsa-65, NTT",
+        pass: "the transform of a polynomial",
+        // s1, s2 and t0 once, and for each of 5.1 attempts in the mean (FIPS 204, table 1) the mask, the challenge, w, and its
+        // products with s1, s2 and t0: 17 + 5.1 (5 + 1 + 6 + 5 + 6 + 6).
+        operation: ("sign, mean", 17 + 148),
+        multiplies: false,
+        run: long_transform::sample::<Counted>,
+    },
+    PublicLoop {
+        name: "ml-dsa-65, Keccak",
+        pass: "a permutation",
+        // Five for each of 30 polynomials of the matrix, mu and the mask's seed; for each of 5.1 attempts the mask 25, the
+        // challenge's hash 7, the challenge 1.
+        operation: ("sign, mean", 150 + 2 + 168),
         multiplies: false,
         run: keccak::sample::<Counted>,
     },

@@ -45,6 +45,11 @@ pub(super) fn of_channel(error: &ChannelError) -> String {
         ChannelError::Altered { source } => {
             format!("the call was altered on its way, or the other end is no sealane gateway ({source})")
         }
+        ChannelError::NoHybrid => {
+            "the other gateway is an older version, which cannot verify our hybrid key: install the same version at both ends, or \
+             give this one an `identity` of Ed25519 alone"
+                .to_owned()
+        }
         error => chain(error),
     }
 }
@@ -123,6 +128,9 @@ mod tests {
             (ChannelError::Refused { ours: one }.into(), "its site file needs"),
             (ChannelError::Unknown { ours: one }.into(), "its site file needs"),
             (ChannelError::WrongProtocol.into(), "no gateway of this version"),
+            (ChannelError::NoHybrid.into(), "an `identity` of Ed25519 alone"),
+            (ChannelError::NotOwner.into(), "does not own the key that it shows"),
+            (ChannelError::NoKey.into(), "same version at both ends"),
             (ChannelError::Closed.into(), "closed"),
             (
                 PeerError::Connect { address: address(), source: io::ErrorKind::ConnectionRefused.into() },

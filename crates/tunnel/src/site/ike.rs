@@ -482,7 +482,15 @@ fn proof(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> 
     let peer = match (ca, public_key, key) {
         (Some(ca), None, None) => Known::Authorities(trust(place, raw, ca)),
         (None, Some(file), None) => Known::PublicKey(place.beside(file.get_ref())),
-        (None, None, Some(key)) => Known::Key(place.parsed(key)?),
+        (None, None, Some(key)) => {
+            let known: PublicKey = place.parsed(key)?;
+            if known.ed25519().is_none() {
+                let message = "IKE has no hybrid keys: use the peer's `key` outside [peers.ike] (the protocol of sealane), an \
+                               identity of Ed25519 alone at the peer, or certificates of ML-DSA (`ml-dsa = true`)";
+                return Err(place.error(Some(key.span().start), message));
+            }
+            Known::Key(known)
+        }
         (None, None, None) => {
             let message = match private_key {
                 None => {
@@ -652,6 +660,13 @@ mod tests {
         let peer = peer(&format!("key = \"{key}\"")).expect("a good file");
         let known = Known::Key(key.parse().expect("a key"));
         assert_eq!(peer.proof, Proof::Keys { private: None, certificate: None, peer: known });
+    }
+
+    #[test]
+    fn a_hybrid_key_is_none_of_ike() {
+        let key = sealane_peer::Identity::generate_hybrid().expect("a key").public_key();
+        let error = peer(&format!("key = \"{key}\"")).expect_err("a hybrid key").to_string();
+        assert!(error.contains("IKE has no hybrid keys"), "{error}");
     }
 
     const POOL: &str = "[pool]\nnetworks = [\"10.99.0.0/24\", \"fd99::/64\"]\ndns = [\"10.91.1.53\"]\n";

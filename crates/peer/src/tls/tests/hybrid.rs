@@ -178,6 +178,7 @@ fn a_lying_client_is_refused() {
         // A client ends its half before it is judged.
         let mut channel = connect_tls(APPLICATION, &address, &liar, &trust, soon()).unwrap();
         channel.recv(soon()).unwrap_err();
+        drop(channel);
         check_not_owner(lie, &accepted.join().unwrap().unwrap_err());
     }
 }
@@ -248,6 +249,7 @@ fn an_entry_accepts_its_whole_key_and_nothing_less() {
         assert!(
             matches!(channel.recv(soon()), Err(ChannelError::Refused { ours }) if ours == shown.public_key())
         );
+        drop(channel);
         let error = accepted.join().unwrap().unwrap_err();
         assert!(matches!(error, PeerError::NotAuthorised { key } if key == shown.public_key()), "{error:?}");
     }
