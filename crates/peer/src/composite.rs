@@ -70,7 +70,7 @@ fn computed(operation: impl Into<AsymmetricOperation>) -> Option<Zeroizing<Vec<u
     job.into_answer().ok()
 }
 
-/// A public key.
+/// The two halves of a key that a peer shows, borrowed from its encoding.
 pub(crate) struct CompositePublicKey<'a> {
     ml_dsa: &'a [u8],
     ed25519: &'a [u8],
