@@ -63,7 +63,7 @@ pub use bucket::BUCKET_WORDS;
 #[cfg(target_arch = "x86_64")]
 pub use chacha::parts::ChaChaParts;
 pub use cost::{AeadTotals, Cheaper};
-pub use counted::{PUBLIC_LOOPS, PublicLoop};
+pub use counted::{PACKET_KERNELS, PUBLIC_LOOPS, PacketKernel, PublicLoop};
 pub use descriptor::{PeerNames, Promise};
 pub use dispatch::Kernels;
 pub use facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};

@@ -14,11 +14,14 @@ mod field_p256;
 mod keccak;
 mod long_transform;
 mod modular;
+mod packets;
 #[cfg(test)]
 mod tests;
 mod transform;
 
 use crate::word::{Counted, Event, Word, begin, end_block};
+
+pub use packets::{PACKET_KERNELS, PacketKernel};
 
 /// A loop of a public-key operation.
 #[derive(Clone, Copy, Debug)]
