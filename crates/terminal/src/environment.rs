@@ -28,11 +28,12 @@ pub fn config_dir() -> Option<PathBuf> {
     base.map(|base| base.join("sealane"))
 }
 
-/// Returns `$XDG_STATE_HOME/sealane`, or `$HOME/.local/state/sealane`, by the same rule.
+/// Returns `$XDG_STATE_HOME/sealane`, or `$HOME/.local/state/sealane`, by the same rule. A home that does not exist, as that of
+/// a user of a service, names none: root would else make it.
 pub fn state_dir() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    base.map(|base| base.join("sealane"))
+    let home = || absolute("HOME").filter(|home| home.is_dir()).map(|home| home.join(".local/state"));
+    absolute("XDG_STATE_HOME").or_else(home).map(|base| base.join("sealane"))
 }
 
 /// Returns a file in that folder.

@@ -17,7 +17,7 @@ pub fn failure(error: FleetError) -> Failure {
 /// Fails if nothing says where the user's state is kept.
 pub fn runs() -> Result<Runs, Failure> {
     let state = environment::state_dir().ok_or_else(|| {
-        let error = anyhow::anyhow!("runs are kept below your home folder, and HOME names none");
+        let error = anyhow::anyhow!("runs are kept below your home folder, and HOME names none that exists");
         Failure::new(ExitStatus::Usage, error)
     })?;
     Ok(Runs::below(&state))

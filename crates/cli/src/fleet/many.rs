@@ -88,7 +88,7 @@ fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), Flee
     let (options, reporting) = options(arguments)?;
     let state = environment::state_dir();
     let state = state.ok_or_else(|| {
-        FleetError::Usage("a run is kept below your home folder, and HOME names none".into())
+        FleetError::Usage("a run is kept below your home folder, and HOME names none that exists".into())
     })?;
     // A list is a run of its own.
     let (named, is_dry) = (options.as_named, options.dry_run.then_some("-n"));
