@@ -163,7 +163,8 @@ fn end_on_signal() -> Result<Interrupts, Failure> {
 
 /// Builds the site, and says which studies it has no result for.
 fn build_site(arguments: &SiteArgs) -> Result<ExitStatus, Failure> {
-    let built = site::build(&arguments.from, &arguments.directory, &times()).map_err(failed)?;
+    let SiteArgs { directory, from, add } = arguments;
+    let built = site::build(from, add, directory, &times()).map_err(failed)?;
     for skipped in &built.skipped {
         text::complain(format_args!("skipped: {skipped}"));
     }
@@ -181,7 +182,9 @@ fn build_site(arguments: &SiteArgs) -> Result<ExitStatus, Failure> {
 fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
     let is_all = arguments.ids.iter().any(|id| id.eq_ignore_ascii_case(ALL_STUDIES));
     let lanes = counts(&arguments.lanes);
-    let asked = Request { profile: arguments.profile, lanes, ..request(None) };
+    let topologies =
+        if arguments.topology.is_empty() { Topology::ALL.to_vec() } else { arguments.topology.clone() };
+    let asked = Request { profile: arguments.profile, lanes, topologies, ..request(None) };
     let runs = if is_all { studies::everything(&asked) } else { studies::runs(&arguments.ids, &asked) };
     let usual = is_all.then(|| PathBuf::from(site::RESULTS));
     let directory = arguments.report.clone().or(usual);
@@ -207,7 +210,8 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
         ));
         let files = |directory: &PathBuf| Files::prepare(directory, &run.name);
         let files = directory.as_ref().map(files).transpose().map_err(failed)?;
-        let output = Output { is_json: arguments.json, is_brief: true, page: None, files };
+        let claim = arguments.claim.clone();
+        let output = Output { is_json: arguments.json, is_brief: true, claim, page: None, files };
         let began = Instant::now();
         let status = match conduct(family.run, request, &output) {
             Err(Failure::Failed { status, error }) if is_all => {
@@ -245,12 +249,7 @@ fn times() -> Times {
 /// Keeps the times of studies, unless the user has no home. Where that fails the next list has estimates, which is no failure
 /// of the studies.
 fn remember(times: &Times) {
-    let is_at_home = |folder: &PathBuf| {
-        // The home is as far above as `.local/state` has it.
-        folder.ancestors().skip(1).take(3).any(|above| above.parent().is_some() && above.exists())
-    };
-    let folder = environment::state_dir().filter(is_at_home);
-    if let Some(Err(error)) = folder.map(|folder| times.write(&folder.join(TIMES))) {
+    if let Some(Err(error)) = environment::state_dir().map(|folder| times.write(&folder.join(TIMES))) {
         text::complain(format_args!("the times of these studies are not kept: {error}"));
     }
 }
@@ -290,7 +289,7 @@ impl TimeLeft {
 fn shown(arguments: &LabShown) -> Result<Output, Failure> {
     prepare_page(arguments.report.as_deref())?;
     let page = arguments.report.clone();
-    Ok(Output { is_json: arguments.json, is_brief: true, page, files: None })
+    Ok(Output { is_json: arguments.json, is_brief: true, claim: None, page, files: None })
 }
 
 /// Returns an output with a page and its data, after a check that they can be written, unless `none` is set.
@@ -299,7 +298,7 @@ fn files(shared: &LabShared, name: &str, none: bool) -> Result<Output, Failure> 
         .then(|| Files::prepare(&shared.report, name))
         .transpose()
         .map_err(failed)?;
-    Ok(Output { is_json: shared.json, is_brief: false, page: None, files })
+    Ok(Output { is_json: shared.json, is_brief: false, claim: None, page: None, files })
 }
 
 /// Runs a study, writes its report, and prints what it found. A check with findings has a status of its own, because

@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &LabFleetRunArgs) -> Result<ExitStatus, Failure> {
         report.seconds = began.elapsed().as_secs_f64();
         let files = arguments.report.as_ref().map(|folder| Files::prepare(folder, &name));
         let files = files.transpose().map_err(failed)?;
-        let output = Output { is_json: arguments.json, is_brief: true, page: None, files };
+        let output = Output { is_json: arguments.json, is_brief: true, claim: None, page: None, files };
         let status = match show(&report, &output) {
             // The other reports are wanted although nobody reads the tables any more.
             Err(Failure::BrokenPipe) if arguments.report.is_some() => ExitStatus::Success,

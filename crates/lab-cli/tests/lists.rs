@@ -74,6 +74,38 @@ fn what_a_row_says_is_printed() {
     }
 }
 
+/// A sceptical reader measures one claim again, and sees that one alone.
+#[test]
+fn one_claim_is_measured_again_and_printed_alone() {
+    let run = |words: &str| {
+        let output = sealane(&["lab", "run", "O2", "--claim", words]).output().expect("the program starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+    };
+    let (told, _) = run("2 CARDS, 32 threads");
+    let claims: Vec<&str> = told.lines().filter(|line| line.contains("threads, 16,384 bytes")).collect();
+    assert!(claims.len() == 1 && claims[0].contains("2 cards"), "{told}");
+    assert!(!told.contains("MB/s") && (told.contains("holds") || told.contains("does not hold")), "{told}");
+    let (told, complaint) = run("the moon");
+    assert!(
+        told.trim().is_empty() && complaint.contains("no claim has the words the moon"),
+        "{told} {complaint}"
+    );
+}
+
+/// The home of a user who has none is not made, whoever runs the program.
+#[test]
+fn a_home_that_does_not_exist_is_not_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path().join("home");
+    for arguments in [&["lab", "run", "O2", "--json"][..], &["lab", "list"]] {
+        let mut command = sealane(arguments);
+        let output = command.env("HOME", &home).env_remove("XDG_STATE_HOME").output().expect("it starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    assert!(!home.exists());
+}
+
 /// A study that was run here has the time that it took; the others have estimates by the pace of this machine.
 #[test]
 fn the_list_tells_the_times_of_this_machine() {

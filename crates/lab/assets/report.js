@@ -74,6 +74,31 @@
     };
   }
 
+  // What other work disturbed has the mark that it has in the tables.
+  function drawDoubts(chart, isStacked) {
+    const slot = 0.8 / chart.series.length;
+    return (u) => {
+      const ctx = u.ctx, pixels = devicePixelRatio, tops = chart.labels.map(() => 0);
+      ctx.save();
+      ctx.font = NAME_FONT.replace(/^\d+/, (size) => size * pixels);
+      ctx.fillStyle = css("--bad");
+      ctx.textAlign = "center";
+      ctx.textBaseline = "bottom";
+      chart.series.forEach((series, s) => {
+        if (!u.series[s + 1].show) return;
+        series.median.forEach((value, x) => {
+          if (value == null) return;
+          tops[x] += value;
+          if (!series.doubtful[x]) return;
+          const isBars = chart.kind === "bars";
+          const at = u.valToPos(isBars ? x - 0.4 + (s + 0.5) * slot : x, "x", true);
+          ctx.fillText("\u2020", at, u.valToPos(isStacked ? tops[x] : isBars ? series.high[x] : value, "y", true) - 4 * pixels);
+        });
+      });
+      ctx.restore();
+    };
+  }
+
   function drawBands(chart, colours) {
     return (u) => {
       const ctx = u.ctx;
@@ -187,8 +212,8 @@
       ],
       series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "" : chart.labels[Math.round(value)] }].concat(series),
       hooks: isBars
-        ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours)] }
-        : { drawAxes: [drawBands(chart, colours)], draw: hasNames ? [drawNames(chart, colours)] : [] },
+        ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours), drawDoubts(chart, isStacked)] }
+        : { drawAxes: [drawBands(chart, colours)], draw: (hasNames ? [drawNames(chart, colours)] : []).concat(drawDoubts(chart, false)) },
     };
     const plot = new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder);
     // The colours of the paper's points are those of our lines: one entry says that they are hollow.

@@ -45,7 +45,7 @@ pub(crate) fn hold(
 ) -> Result<(Outcome, Vec<Check>), LabError> {
     writeln!(progress, "{}: {OWN} and installed tools, taking turns ...", rules.title)?;
     let kind = rules.workload.kind();
-    let (mut contestants, mut skipped) = (Vec::new(), Vec::new());
+    let (mut contestants, mut skipped, mut versions) = (Vec::new(), Vec::new(), Vec::new());
     for peer in peers.iter_mut().filter(|peer| peer.carries(kind)) {
         if rules.deadline.is_some() && kind == Kind::Tree && peer.name().starts_with("rclone") {
             let name = peer.name();
@@ -53,7 +53,12 @@ pub(crate) fn hold(
             continue;
         }
         match peer.probe() {
-            Ok(_) => contestants.push(peer),
+            Ok(version) => {
+                if !peer.is_own() {
+                    versions.push(format!("{}: {}", peer.name(), version.0));
+                }
+                contestants.push(peer);
+            }
             Err(absent) => skipped.push(format!("{}: {}", peer.name(), absent.reason)),
         }
     }
@@ -77,6 +82,9 @@ pub(crate) fn hold(
         "Servers of peers are started before the clock; the product starts its far end within it.",
         "Each copy goes into an empty directory; the first of each contestant is compared byte for byte, after the clock has stopped.",
     ]);
+    versions.dedup();
+    let rivals = (!versions.is_empty()).then(|| format!("Rivals of this run: {}.", versions.join("; ")));
+    let experiment = Experiment { notes: rivals.into_iter().collect(), ..experiment };
     let plan = Plan {
         experiment,
         places: contestants.iter().map(|peer| place(&***peer)).collect(),

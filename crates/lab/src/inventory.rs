@@ -401,7 +401,11 @@ pub const ROWS: &[Row] = &[
         "Text; B22 and B24 measure the gains.",
     ),
     without("B3", "Three versions of the benchmark under an academic licence.", "The code cannot be had."),
-    without("B4", "Related suites.", "Text: the lab runs no kernel of NetBench, CommBench or NPBench."),
+    without(
+        "B4",
+        "Related suites.",
+        "Text; B17 counts own kernels of packet processing: CRC, route look-up, DRR, URL matching, LZW.",
+    ),
     without(
         "B5",
         "Fig 1: the target, a control core and many small engines.",

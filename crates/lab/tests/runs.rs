@@ -177,7 +177,7 @@ fn every_study_delivers_its_tables_and_claims() {
         report.write(&written).unwrap();
     }
     let site = places.work.path().join("site");
-    let built = site::build(places.report.path(), &site, &Times::default()).unwrap();
+    let built = site::build(places.report.path(), &[], &site, &Times::default()).unwrap();
     assert!(built.skipped.is_empty(), "{built:?}");
     for id in &ids {
         assert!(!built.missing.contains(id), "{id} has no table");

@@ -230,6 +230,12 @@ pub struct RunArgs {
     /// Numbers of lanes for studies that vary them, as in 1,2,4,8; by default 1, 2, 4 and so on up to the CPUs
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub lanes: Vec<u16>,
+    /// Arrangements of hosts, for studies between hosts; all by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = super::topology())]
+    pub topology: Vec<Topology>,
+    /// Print only the claims with these words, each with its verdict
+    #[arg(long, value_name = "WORDS", conflicts_with = "json")]
+    pub claim: Option<String>,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -321,6 +327,9 @@ pub struct SiteArgs {
     /// Folder of results, as `sealane lab run all` makes it
     #[arg(long, value_name = "DIR", default_value = sealane_lab::site::RESULTS)]
     pub from: PathBuf,
+    /// Folder with the results of another machine, or of another release, to put beside these; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub add: Vec<PathBuf>,
 }
 
 /// Arguments of `sealane lab link`.

@@ -17,19 +17,33 @@ pub(crate) struct Output {
     pub(crate) is_json: bool,
     /// Tables alone, without the headline.
     pub(crate) is_brief: bool,
+    /// Words of the claims that alone are printed.
+    pub(crate) claim: Option<String>,
     pub(crate) page: Option<PathBuf>,
     pub(crate) files: Option<Files>,
 }
 
 /// Writes a report, and prints it.
 pub(crate) fn show(report: &Report, output: &Output) -> Result<ExitStatus, Failure> {
-    let text = match (output.is_json, output.is_brief) {
-        (true, _) => report.to_json().map_err(failed)?,
-        (false, true) => outcomes_text(report, columns()),
-        (false, false) => to_text(report, columns()),
+    let text = match (output.is_json, output.is_brief, &output.claim) {
+        (true, ..) => report.to_json().map_err(failed)?,
+        (false, _, Some(words)) => claims_text(report, words),
+        (false, true, None) => outcomes_text(report, columns()),
+        (false, false, None) => to_text(report, columns()),
     };
     publish(report, &text, output.files.as_ref(), output.page.as_deref())?;
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
+}
+
+/// Returns the claims that have these words; a complaint says where there is none.
+fn claims_text(report: &Report, words: &str) -> String {
+    let claims = report.claims_with(words);
+    if claims.outcomes.is_empty() {
+        let printable = text::printable(words.as_bytes());
+        text::complain(format_args!("{}: no claim has the words {printable}", report.program));
+        return String::new();
+    }
+    outcomes_text(&claims, columns())
 }
 
 /// Checks that the page can be written, if one is requested.

@@ -31,8 +31,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The family of `sealane lab cards`.
-pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab cards", parts: &PARTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+pub(crate) const FAMILIES: &[Family] = &[Family {
+    command: "lab cards",
+    needs: "one processor",
+    parts: &PARTS,
+    costs: PARTS_COSTS,
+    studies: STUDIES,
+    run,
+}];
 
 const PARTS_COSTS: &[Cost] =
     &[cost(&["curve"], 18), cost(&["crossover"], 1), cost(&["framework"], 2), cost(&["threads"], 1)];
@@ -192,7 +198,7 @@ fn measured(
         let per_second = rig.jobs_per_second()?;
         let is_disturbed = watch.is_thread_disturbed();
         let megabits = megabits(per_second, rig.bytes);
-        Ok(Sample { is_disturbed, ..Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)]) })
+        Ok(Sample::of([(MEGABITS, megabits), ("request_us", 1e6 / per_second)], is_disturbed))
     });
     let mut cells = plan.measure(&mut sampler, progress)?;
     let claims = claims(&cells);
@@ -389,7 +395,7 @@ fn threads(profile: Profile) -> Result<Outcome, LabError> {
         .logarithmic();
     let view = View::pivot(&AXES[..3], AXES[3], MEGABITS);
     let experiment = experiment.of(FRAMEWORK).claiming(claims).notes(&notes).shown(view, vec![plot]);
-    Ok(Outcome::new(experiment, cells))
+    Ok(Outcome::new(experiment, cells).in_words(AXES[0], |cards| counted(cards, "card")))
 }
 
 /// The hybrid that the 2002 study proposes: software for short jobs, hardware for long ones.
@@ -454,7 +460,7 @@ fn crossover() -> Result<Outcome, LabError> {
     };
     let plot = plot.each("threads").titled("Throughput").logarithmic();
     let experiment = experiment.of(FIGURE_1).claiming(claims).notes(&notes).shown(View::Cells, vec![plot]);
-    Ok(Outcome::new(experiment, cells))
+    Ok(Outcome::new(experiment, cells).in_words(AXES[0], |threads| counted(threads, "thread")))
 }
 
 #[cfg(test)]
@@ -506,7 +512,7 @@ mod tests {
         let told = |rate: f64| {
             let place = [("engine", "simulated card"), ("algorithm", "3des-cbc"), ("bytes", "64")];
             let mut cell = Cell::new(place);
-            cell.samples = vec![Sample::of([(MEGABITS, rate)]); 5];
+            cell.samples = vec![Sample::of([(MEGABITS, rate)], false); 5];
             give_pace(&mut cell, 100.0);
             missed_pace(&[cell])
         };

@@ -231,7 +231,7 @@ mod tests {
             if cell == 1 {
                 return Err(LabError::Unavailable("it is broken".to_owned()));
             }
-            Ok(Sample::slice("x", (self.seed >> 40) as f64 + cell as f64, 0))
+            Ok(Sample::slice("x", (self.seed >> 40) as f64 + cell as f64, false))
         }
     }
 

@@ -409,7 +409,7 @@ fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Copied, Sample, at, derive};
+    use super::super::{Copied, Experiment, Measure, Sample, at, derive};
     use super::*;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
@@ -417,7 +417,7 @@ mod tests {
     fn cell(name: &str, rates: &[f64]) -> Cell {
         let sample = |&rate: &f64| {
             let wall_seconds = 1_000.0 / rate;
-            Sample::copied(Copied { bytes: 1_000_000_000, wall_seconds, ..Copied::default() })
+            Sample::copied(Copied { bytes: 1_000_000_000, wall_seconds, ..Copied::default() }, false)
         };
         Cell { at: at([("mode", name)]), samples: rates.iter().map(sample).collect(), ..Cell::default() }
     }
@@ -494,6 +494,24 @@ mod tests {
             assert_eq!((result.verdict, &*result.note), (Verdict::MachineBusy, "in 3 of 6 runs of a cell"));
             assert!(result.estimate.is_some());
         }
+    }
+
+    /// Whoever computes a figure and forgets its runs gets no verdict: else a busy machine would decide.
+    #[test]
+    fn a_figure_that_hides_its_runs_decides_nothing() {
+        let cells = [Cell { at: at([("mode", "b")]), ..Cell::default() }
+            .with("times", Value::Range { value: 1.9, low: 1.8, high: 2.0 })];
+        let claim = Claim::bound(("s", "test"), "times", at([("mode", "b")]), (Some(1.7), None));
+        let verdict = |measure: Measure, cells: &[Cell]| {
+            Experiment { measures: vec![measure], ..Experiment::default() }.decide(&claim, cells).verdict
+        };
+        let times = || Measure::times("times", "");
+        assert_eq!(verdict(times(), &cells), Verdict::NotDecidable);
+        assert_eq!(verdict(times().predicted(), &cells), Verdict::Holds);
+        let told = [cells[0].clone().behind(Runs { taken: 10, disturbed: 1 })];
+        assert_eq!(verdict(times(), &told), Verdict::Holds);
+        let exact = [cells[0].clone().with("times", Value::exact(1.9))];
+        assert_eq!(verdict(times(), &exact), Verdict::Holds);
     }
 
     /// A gain over a cell that was disturbed is as doubtful as that cell.

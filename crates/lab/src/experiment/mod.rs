@@ -213,6 +213,25 @@ impl Experiment {
         })
     }
 
+    /// Checks a claim on `cells`. A figure with an interval is of runs or of a model: where it says neither how many runs stand
+    /// behind it nor that it is predicted, nobody knows whether the machine was busy, and the claim is not decided.
+    pub fn decide(&self, claim: &Claim, cells: &[Cell]) -> ClaimResult {
+        let result = check(claim, cells);
+        let is_of_nothing = |cell: &Cell| match cell.values.get(&claim.metric) {
+            Some(Value::Range { low, high, .. }) => low < high && cell.runs().taken == 0,
+            _ => false,
+        };
+        let is_decided =
+            matches!(result.verdict, Verdict::Holds | Verdict::ByConstruction | Verdict::DoesNotHold);
+        let is_predicted = self.measure(&claim.metric).origin == Origin::Predicted;
+        let mut its_cells = claim.shape.places().into_iter().filter_map(|place| find(cells, place));
+        if is_decided && !is_predicted && its_cells.any(is_of_nothing) {
+            let note = "it is not known which runs stand behind a figure".to_owned();
+            return ClaimResult { verdict: Verdict::NotDecidable, note, ..result };
+        }
+        result
+    }
+
     /// Returns the values of an axis, in order.
     pub fn values(&self, axis: &str) -> &[String] {
         self.axes.iter().find(|one| one.name == axis).map_or(&[], |one| &one.values)
@@ -437,7 +456,7 @@ impl Outcome {
                 }
             }
         }
-        let claims = experiment.claims.iter().map(|claim| check(claim, &cells)).collect();
+        let claims = experiment.claims.iter().map(|claim| experiment.decide(claim, &cells)).collect();
         Self { experiment, cells, claims, ..Self::default() }
     }
 

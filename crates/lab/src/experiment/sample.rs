@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 /// One run of one cell: a child process from start to end, or a slice of a unit in this process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+///
+/// There is no usual value: whoever takes a sample says whether other load disturbed it, and a stored one that does not say so
+/// is not read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The counts.
     #[serde(flatten)]
@@ -99,20 +102,25 @@ impl Copied {
 }
 
 impl Sample {
+    /// Returns the sample of these counts.
+    pub fn new(found: Found, is_disturbed: bool) -> Self {
+        Self { found, seed: 0, round: 0, is_disturbed, tier: String::new(), host: None }
+    }
+
     /// Returns the sample of a copy.
-    pub fn copied(copied: Copied) -> Self {
-        Self { found: Found::Copy(copied), ..Self::default() }
+    pub fn copied(copied: Copied, is_disturbed: bool) -> Self {
+        Self::new(Found::Copy(copied), is_disturbed)
     }
 
     /// Returns the sample of a slice, which has one figure.
-    pub fn slice(measure: &str, value: f64, round: usize) -> Self {
-        Self { round, ..Self::of([(measure, value)]) }
+    pub fn slice(measure: &str, value: f64, is_disturbed: bool) -> Self {
+        Self::of([(measure, value)], is_disturbed)
     }
 
     /// Returns the sample with these figures by measure.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
+    pub(crate) fn of<'a>(values: impl IntoIterator<Item = (&'a str, f64)>, is_disturbed: bool) -> Self {
         let values = values.into_iter().map(|(measure, value)| (measure.to_owned(), value));
-        Self { found: Found::Values(values.collect()), ..Self::default() }
+        Self::new(Found::Values(values.collect()), is_disturbed)
     }
 
     /// Sets a figure. The figures of a copy follow from its counts and stay.
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn a_copy_in_json_has_these_fields_in_this_order() {
         let copied = Copied { bytes: 2, wall_seconds: 0.5, program_seconds: Some(0.25), ..Copied::default() };
-        let sample = Sample { seed: 7, tier: "batch".to_owned(), ..Sample::copied(copied) };
+        let sample = Sample { seed: 7, tier: "batch".to_owned(), ..Sample::copied(copied, false) };
         let text = serde_json::to_string(&sample).unwrap();
         let expected = "{\"bytes\":2,\"files\":0,\"wall_seconds\":0.5,\"program_seconds\":0.25,\
                         \"cpu_local_seconds\":null,\"cpu_remote_seconds\":null,\"cpu_seconds\":0.0,\
@@ -152,10 +160,12 @@ mod tests {
 
     #[test]
     fn a_slice_reads_back_equal() {
-        let sample = Sample::slice("mb_per_s", 12.5, 3);
+        let sample = Sample { round: 3, ..Sample::slice("mb_per_s", 12.5, true) };
         let text = serde_json::to_string(&sample).unwrap();
         assert!(text.starts_with("{\"mb_per_s\":12.5,"), "{text}");
         assert_eq!(serde_json::from_str::<Sample>(&text).unwrap(), sample);
         assert_eq!((sample.value("mb_per_s"), sample.value(RATE)), (Some(12.5), None));
+        let silent = text.replace("\"is_disturbed\":true,", "");
+        assert!(silent != text && serde_json::from_str::<Sample>(&silent).is_err(), "{silent}");
     }
 }

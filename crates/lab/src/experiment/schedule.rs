@@ -169,7 +169,7 @@ mod tests {
             }
             let is_disturbed = self.disturbed > 0;
             self.disturbed = self.disturbed.saturating_sub(1);
-            Ok(Sample { is_disturbed, ..Sample::default() })
+            Ok(Sample::of([], is_disturbed))
         }
 
         fn owes(&self, cell: usize) -> bool {
@@ -207,7 +207,7 @@ mod tests {
             cell.samples
                 .iter_mut()
                 .enumerate()
-                .for_each(|(n, sample)| *sample = Sample::slice("x", (n * n) as f64, n));
+                .for_each(|(n, sample)| *sample = Sample::slice("x", (n * n) as f64, false));
             let values = cell.samples_of("x");
             assert_eq!(
                 (cell.figure("x"), cell.interval("x")),

@@ -14,7 +14,7 @@ use crate::peers::{
 use crate::scratch::Scratch;
 use crate::tunnel::Topology;
 use crate::tunnel::net::{Ground, Links};
-use crate::tunnel::{CARD, CLEAR, DEFAULT_SUITE, NATIVE, OWN};
+use crate::tunnel::{CARD, CLEAR, DEFAULT_SUITE, NATIVE, OWN, PROCESSOR};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::path::Path;
@@ -247,13 +247,13 @@ fn ftp_claims(cells: &[Cell]) -> Vec<Claim> {
             let other = cell.elsewhere(&[("hosts", Topology::HostHost.name())]);
             claims.push(at_most("R15, figure 10", statement, SECONDS, [cell.at.clone(), other], 1.0));
         }
-        let card = cell.elsewhere(&[("between", CARD)]);
-        if find(cells, &card).is_some() {
+        let [card, processor] = [CARD, PROCESSOR].map(|peer| cell.elsewhere(&[("between", peer)]));
+        if [&card, &processor].iter().all(|place| find(cells, place).is_some()) {
             let statement = format!(
                 "{hosts}: ftp through IPsec ({suite}) takes no longer in hardware than in software; a simulated card of 2003 beside \
-                 a processor of today."
+                 a simulated processor of its time."
             );
-            claims.push(at_most("R15, figure 10; R14", statement, SECONDS, [card, cell.at.clone()], 1.0));
+            claims.push(at_most("R15, figure 10; R14", statement, SECONDS, [card, processor], 1.0));
         }
         if suite.starts_with("aes-128") {
             for service in [SCP_OLD.name, SFTP.name] {

@@ -28,7 +28,8 @@ use crate::studies::{COSTS, Cost, Family, Study, cost, study};
 use crate::tunnel::between::Between;
 use crate::tunnel::net::{self, Ground, Net};
 use crate::tunnel::{
-    ABOUT_CARDS, CARD, CLEAR, DEFAULT_SUITE, HYBRID, NATIVE, OWN, PAPER, TRIPLE_DES, UNITS, Unit, traffic,
+    ABOUT_CARDS, CARD, CLEAR, DEFAULT_SUITE, HYBRID, NATIVE, OWN, PAPER, PROCESSOR, TRIPLE_DES, UNITS, Unit,
+    traffic,
 };
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -40,18 +41,24 @@ use std::time::Instant;
 pub use build::BUILD;
 
 /// The family of `sealane lab macro`.
-pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab macro", parts: &PARTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+pub(crate) const FAMILIES: &[Family] = &[Family {
+    command: "lab macro",
+    needs: "root, namespaces and TUN devices, ftp, web and ssh servers",
+    parts: &PARTS,
+    costs: PARTS_COSTS,
+    studies: STUDIES,
+    run,
+}];
 
 /// Files by ftp and by HTTP go through the same tunnels.
 const PARTS_COSTS: &[Cost] = &[
     cost(&["ftp", "http"], 20),
-    cost(&["ftp"], 90),
+    cost(&["ftp"], 95),
     cost(&["http"], 50),
     cost(&["tiny"], 40),
     cost(&["sieve"], 80),
     cost(&["mirror"], 28),
-    cost(&["build"], 55),
+    cost(&["build"], 64),
 ];
 
 /// The parts of the study.
@@ -78,7 +85,7 @@ const STUDIES: &[Study] = &[
 ];
 
 /// The names of the connections between the hosts.
-pub const PEERS: [&str; 5] = [CLEAR.0, NATIVE, OWN, CARD, HYBRID];
+pub const PEERS: [&str; 6] = [CLEAR.0, NATIVE, OWN, CARD, PROCESSOR, HYBRID];
 
 /// The room for a mirror and its copy, for trees that are built, and for the gateways' files.
 const ROOM_BYTES: u64 = 64 << 20;
@@ -297,7 +304,7 @@ fn sample(net: Option<&Net>, what: impl FnOnce() -> Result<Run, LabError>) -> Re
     }
     let others = machine.busy_seconds - run.cpu_s - tunnel_cpu_s;
     let is_disturbed = is_disturbed(others, machine.stolen_seconds, wall);
-    Ok(Sample { found: Found::Values(values), is_disturbed, ..Sample::default() })
+    Ok(Sample::new(Found::Values(values), is_disturbed))
 }
 
 /// Copies a workload by a program, and compares the copy with its source.

@@ -161,25 +161,23 @@ fn place(background: &str, between: &str, suite: &str) -> Coordinates {
 
 fn claims(cells: &[Cell]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let mut claim = |source: &str, statement: String, pair: (Coordinates, Coordinates)| {
-        claims.push(Claim::ratio((statement, source), SECONDS, pair, (Some(1.0), None)));
+    let claim = |source: &str, statement: String, pair: (Coordinates, Coordinates)| {
+        Claim::ratio((statement, source), SECONDS, pair, (Some(1.0), None))
     };
     for cell in cells.iter().filter(|cell| cell.at["between"] == NATIVE) {
         let [background, _, suite] = AXES.map(|axis| &*cell.at[axis]);
         let clear = place(background, CLEAR.0, CLEAR.1);
         let statement = format!("{background}, {suite}: software IPsec takes time from the sieve.");
-        claim("R18, figure 14", statement, (cell.at.clone(), clear));
+        claims.push(claim("R18, figure 14", statement, (cell.at.clone(), clear)));
         let card = place(background, CARD, suite);
         let statement = format!("{background}, {suite}: hardware gives time back to the sieve.");
-        claim("R18, figure 14", statement, (cell.at.clone(), card));
+        // A simulated card computes nothing, so nobody can find the opposite.
+        claims.push(claim("R18, figure 14", statement, (cell.at.clone(), card)).by_construction());
     }
     for secure in [SCP.name, SFTP.name] {
         let statement = format!("Beside ftp the sieve takes longer than beside {secure}.");
-        claim(
-            "R19, figure 14",
-            statement,
-            (place(FTP.name, CLEAR.0, CLEAR.1), place(secure, CLEAR.0, CLEAR.1)),
-        );
+        let pair = (place(FTP.name, CLEAR.0, CLEAR.1), place(secure, CLEAR.0, CLEAR.1));
+        claims.push(claim("R19, figure 14", statement, pair));
     }
     claims
 }

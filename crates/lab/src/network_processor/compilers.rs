@@ -314,7 +314,7 @@ impl Sampler for Turns {
         let (watch, before) = (Watch::begin(), running.cpu_seconds());
         let rate = 8000.0 * self.bytes[number] as f64 / slice(running, repetitions)?;
         let is_disturbed = watch.is_disturbed(running.cpu_seconds() - before);
-        Ok(Sample { is_disturbed, ..Sample::slice(RATE, rate, 0) })
+        Ok(Sample::slice(RATE, rate, is_disturbed))
     }
 }
 

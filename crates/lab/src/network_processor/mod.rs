@@ -21,9 +21,17 @@ use std::time::Instant;
 
 /// The family of `sealane lab network-processor`, simulated and by this host's compilers.
 pub(crate) const FAMILIES: &[Family] = &[
-    Family { command: "lab network-processor", parts: &[], costs: &[cost(&[], 20)], studies: STUDIES, run },
+    Family {
+        command: "lab network-processor",
+        needs: "nothing: it is simulated",
+        parts: &[],
+        costs: &[cost(&[], 20)],
+        studies: STUDIES,
+        run,
+    },
     Family {
         command: "lab network-processor --compilers",
+        needs: "one processor, a C compiler",
         parts: &[],
         costs: &[cost(&[], 10)],
         studies: &[study("B21", NPCRYPTBENCH, "compilers and their options: throughput, size", &[])],

@@ -76,7 +76,7 @@ pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -
         ..Copied::default()
     };
     let is_disturbed = is_disturbed(copied.other_cpu_seconds, copied.stolen_seconds, wall);
-    Ok(Sample { is_disturbed, ..Sample::copied(copied) })
+    Ok(Sample::copied(copied, is_disturbed))
 }
 
 /// Runs one command to its successful end, and returns its wall time and its CPU time.

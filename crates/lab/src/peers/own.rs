@@ -88,7 +88,7 @@ pub(crate) fn copy(
         resent_bytes: done.resent_bytes,
     };
     let is_disturbed = is_disturbed(copied.other_cpu_seconds, copied.stolen_seconds, wall);
-    Ok(Sample { tier: done.tier, is_disturbed, ..Sample::copied(copied) })
+    Ok(Sample { tier: done.tier, ..Sample::copied(copied, is_disturbed) })
 }
 
 /// Touches and frees the amount of memory that a copy of `bytes` needs.

@@ -74,7 +74,7 @@ mod tests {
     fn outcome(private: (f64, f64), clear: (f64, f64), is_disturbed: bool) -> Outcome {
         let cell = |level: Level, (wall_seconds, cpu_seconds)| {
             let copied = Copied { bytes: 1 << 30, wall_seconds, cpu_seconds, ..Copied::default() };
-            let sample = Sample { is_disturbed, ..Sample::copied(copied) };
+            let sample = Sample::copied(copied, is_disturbed);
             Cell { samples: vec![sample; 3], ..Cell::new([("level", level.name()), ("tool", OWN)]) }
         };
         let cells = vec![cell(Level::Private, private), cell(Level::Clear, clear)];

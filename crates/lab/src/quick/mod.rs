@@ -25,8 +25,14 @@ use std::time::{Duration, Instant};
 use tree::TreeSample;
 
 /// The family of `sealane lab quick`.
-pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab quick", parts: &[], costs: &[cost(&[], 200)], studies: &[STUDY], run }];
+pub(crate) const FAMILIES: &[Family] = &[Family {
+    command: "lab quick",
+    needs: "two processors, 2 GiB of memory",
+    parts: &[],
+    costs: &[cost(&[], 200)],
+    studies: &[STUDY],
+    run,
+}];
 
 const STUDY: Study = study("quick", OWN_STUDY, "a file and a tree at four levels, beside other tools", &[]);
 
@@ -361,7 +367,7 @@ mod tests {
 
     fn outcome_of(cells: &[(&str, &[f64])]) -> Outcome {
         let cell = |&(tool, rates): &(&str, &[f64])| Cell {
-            samples: rates.iter().map(|rate| Sample::slice(RATE, *rate, 0)).collect(),
+            samples: rates.iter().map(|rate| Sample::slice(RATE, *rate, false)).collect(),
             ..Cell::new([("level", Level::Private.name()), ("tool", tool)])
         };
         let cells = cells.iter().map(cell).collect();
@@ -405,10 +411,7 @@ mod tests {
     #[test]
     fn a_headline_of_disturbed_runs_says_so() {
         let outcome = |disturbed: [bool; 2]| {
-            let samples = disturbed.iter().enumerate().map(|(round, &is_disturbed)| Sample {
-                is_disturbed,
-                ..Sample::slice(CPU_PER_GIB, 0.5, round)
-            });
+            let samples = disturbed.iter().map(|&is_disturbed| Sample::slice(CPU_PER_GIB, 0.5, is_disturbed));
             let cell = |level: Level| Cell {
                 samples: samples.clone().collect(),
                 ..Cell::new([("level", level.name()), ("tool", OWN)])

@@ -40,13 +40,26 @@ pub(crate) struct Series {
     pub(crate) median: Vec<Option<f64>>,
     pub(crate) low: Vec<Option<f64>>,
     pub(crate) high: Vec<Option<f64>>,
+    /// Whether all figures stand for every chart of the plot, as those of a stack without tiers.
+    #[serde(skip)]
+    pub(crate) is_common: bool,
+    /// Whether the figure stands on disturbed runs.
+    pub(crate) doubtful: Vec<bool>,
+}
+
+impl Chart {
+    /// Returns whether a figure stands on disturbed runs, and so has a mark.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.series.iter().any(|one| one.doubtful.contains(&true))
+    }
 }
 
 /// The maximum of lines or bars that a reader can distinguish.
 const SERIES_MAX: usize = 24;
 
 impl Series {
-    fn push(&mut self, figure: Option<[f64; 3]>) {
+    fn push(&mut self, figure: Option<[f64; 3]>, is_doubtful: bool) {
+        self.doubtful.push(is_doubtful && figure.is_some());
         self.median.push(figure.map(|figure| figure[0]));
         self.low.push(figure.map(|figure| figure[1]));
         self.high.push(figure.map(|figure| figure[2]));
@@ -84,7 +97,8 @@ fn charts_of(outcome: &Outcome, plot: &Plot) -> Vec<Chart> {
 }
 
 fn has_line(chart: &Chart) -> bool {
-    chart.series.iter().any(|one| !one.is_published && !one.is_ideal && one.points() > 1)
+    let is_own = |one: &&Series| !one.is_published && !one.is_ideal && !one.is_common;
+    chart.series.iter().filter(is_own).any(|one| one.points() > 1)
 }
 
 /// Returns one chart of our figures, with the paper's points if the plot has them, or of published figures alone.
@@ -137,16 +151,20 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
                 words.push(measure.name.clone());
             }
             let name = words.join(" ").trim().to_owned();
-            let mut one = Series { name, is_published: role != shown, ..Series::default() };
+            let mut one = Series { name, is_published: role != shown, is_common: true, ..Series::default() };
             for label in &labels {
                 let found = cell(&line, label, role);
+                one.is_common &= found.is_none_or(|cell| {
+                    plot.plots.iter().any(|axis| cell.at.get(axis).is_some_and(|value| value == ANY))
+                });
+                let below = divisor.and_then(|divisor| cell(divisor, label, role));
                 let figure = match divisor {
                     None => found.and_then(|cell| figure(cell, &measure.id)),
-                    Some(divisor) => found
-                        .zip(cell(divisor, label, role))
+                    Some(_) => found
+                        .zip(below)
                         .and_then(|(top, bottom)| range(&derive::over(top, bottom, &measure.id)?)),
                 };
-                one.push(figure);
+                one.push(figure, found.into_iter().chain(below).any(Cell::is_doubtful));
             }
             series.push(one);
         }
@@ -193,6 +211,7 @@ fn drop_empty(labels: &mut Vec<String>, series: &mut [Series]) {
                 one.median.remove(at);
                 one.low.remove(at);
                 one.high.remove(at);
+                one.doubtful.remove(at);
             }
         }
     }
@@ -221,7 +240,7 @@ fn ideal(labels: &[String]) -> Option<Series> {
     let numbers: Vec<f64> = labels.iter().map(|label| label.parse().ok()).collect::<Option<_>>()?;
     let first = *numbers.first()?;
     let mut ideal = Series { name: "ideal".to_owned(), is_ideal: true, ..Series::default() };
-    numbers.iter().for_each(|number| ideal.push(Some([number / first; 3])));
+    numbers.iter().for_each(|number| ideal.push(Some([number / first; 3]), false));
     (numbers.len() > 1).then_some(ideal)
 }
 
@@ -242,7 +261,7 @@ fn range(value: &Value) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
+    use crate::experiment::{Experiment, Sample};
 
     /// The paper's points stand beside ours, at their own places, and the ideal line passes through the first.
     #[test]
@@ -288,6 +307,31 @@ mod tests {
         assert_eq!(found, expected);
         // The paper's point has a place only in its own direction.
         assert_eq!([0, 1].map(|at: usize| charts[at].labels.len()), [3, 2]);
+    }
+
+    /// A point on disturbed runs has a mark, and so has its ratio to one that has none.
+    #[test]
+    fn disturbed_points_are_marked() {
+        let cell = |stack: &str, lanes: &str, disturbed: usize| {
+            let samples = (0..5).map(|round| Sample::slice(RATE, 10.0, round < disturbed)).collect();
+            Cell { samples, ..Cell::new([("stack", stack), ("lanes", lanes)]) }
+        };
+        let cells = vec![cell("x", "1", 1), cell("x", "2", 3), cell("y", "1", 0), cell("y", "2", 0)];
+        let plot = Plot::new(Drawn::Lines, "lanes", RATE, &["stack"]);
+        let divided = Plot { divisor: Some("x".to_owned()), ..plot.clone() };
+        let experiment =
+            Experiment::new("x", "", "X", &["stack", "lanes"], vec![Measure::rate(RATE, "MB/s")]);
+        let outcome =
+            Outcome::new(experiment.shown(crate::experiment::View::Cells, vec![plot, divided]), cells);
+        let charts = of_outcome(&outcome, "c");
+        let marks = |chart: &Chart| {
+            chart.series.iter().map(|one| (one.name.clone(), one.doubtful.clone())).collect::<Vec<_>>()
+        };
+        let named =
+            |x: [bool; 2], y: [bool; 2]| vec![("x".to_owned(), x.to_vec()), ("y".to_owned(), y.to_vec())];
+        assert_eq!(marks(&charts[0]), named([false, true], [false, false]));
+        assert_eq!(marks(&charts[1]), named([false, true], [false, true]));
+        assert!(charts.iter().all(Chart::is_doubtful));
     }
 
     /// The paper's figures have a chart of their own beside ours if they are not drawn into ours.

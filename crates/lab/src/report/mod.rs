@@ -12,7 +12,7 @@ pub(crate) mod tables;
 mod terminal;
 
 use crate::LabError;
-use crate::experiment::{Outcome, Profile};
+use crate::experiment::{Outcome, Profile, View};
 use crate::machine::Machine;
 use sealane_terminal::text::utc_now;
 use serde::{Deserialize, Serialize};
@@ -175,6 +175,19 @@ impl Report {
             return Err(LabError::Render(format!("layout {} is not {FORMAT}", report.format)));
         }
         Ok(report)
+    }
+
+    /// Returns the report with nothing but the claims that have these words, in capitals or not.
+    #[must_use]
+    pub fn claims_with(&self, words: &str) -> Self {
+        let words = words.to_lowercase();
+        let with = |outcome: &Outcome| {
+            let mut outcome = outcome.clone();
+            outcome.claims.retain(|result| result.claim.statement.to_lowercase().contains(&words));
+            outcome.experiment.view = View::Claims;
+            (!outcome.claims.is_empty()).then_some(outcome)
+        };
+        Self { outcomes: self.outcomes.iter().filter_map(with).collect(), ..self.clone() }
     }
 
     /// Returns whether every check was successful.

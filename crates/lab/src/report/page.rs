@@ -343,7 +343,7 @@ mod tests {
     fn a_page_tells_the_runs_that_cells_have() {
         let rule = |runs: &[usize]| {
             let cell = |(at, &runs): (usize, &usize)| Cell {
-                samples: vec![Sample::slice(RATE, 1.0, 0); runs],
+                samples: vec![Sample::slice(RATE, 1.0, false); runs],
                 ..Cell::new([("x", &*at.to_string())])
             };
             let repetition = Repetition { rounds: 3, ..Repetition::default() };

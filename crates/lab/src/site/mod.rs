@@ -1,15 +1,16 @@
 //! The site of all studies: static pages from stored reports, with every figure as the paper has it and ours beside it.
 //!
 //! Guarantees: nothing is measured; every study has a page, with its command if there is no result; a claim that fails
-//! is on the index; every verdict's samples are in a file of the site; a page loads nothing from elsewhere; a folder
-//! that is not a site is left unchanged.
+//! is on the index; every verdict's samples are in a file of the site, and a stored verdict is computed again from them by the
+//! rules of this program; a page loads nothing from elsewhere; a folder that is not a site is left unchanged.
 
+mod machines;
 mod pages;
 mod told;
 mod words;
 
 use crate::LabError;
-use crate::experiment::{ClaimResult, Coordinates, Outcome, View};
+use crate::experiment::{Cell, ClaimResult, Coordinates, Outcome, View, find};
 use crate::inventory;
 use crate::machine::Machine;
 use crate::report::Report;
@@ -20,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The folder of `sealane lab run all`, and the one from which a site is built, if no other is given.
 pub const RESULTS: &str = "sealane-results";
@@ -45,6 +47,14 @@ pub struct Built {
     pub missing: Vec<&'static str>,
     /// Files that are no reports, with the reason.
     pub skipped: Vec<String>,
+}
+
+/// The reports of one machine and build.
+struct Record {
+    /// The name of its folder.
+    name: String,
+    /// The newest first.
+    stored: Vec<Stored>,
 }
 
 /// A stored report.
@@ -85,35 +95,53 @@ impl Results<'_> {
     }
 }
 
-/// Builds the site in `to` from the reports in `from`; `times` says how long a study without a result takes here.
+/// Builds the site in `to` from the reports in `from`, with those in the folders `add` beside them; `times` says how long a
+/// study without a result takes here.
 ///
 /// # Errors
-/// Fails if there is no report in `from`, if `to` holds something else than a site, or if a file cannot be read or
-/// written. A file in `from` that is no report is skipped.
-pub fn build(from: &Path, to: &Path, times: &Times) -> Result<Built, LabError> {
-    let (stored, skipped) = stored(from)?;
-    if stored.is_empty() {
-        let from = from.display();
-        return Err(LabError::Unavailable(format!(
-            "no results in {from}: `sealane lab run all --report {from}` measures and stores them"
-        )));
+/// Fails if there is no report in one of the folders, if `to` holds something else than a site, or if a file cannot be read or
+/// written. A file in such a folder that is no report is skipped.
+pub fn build(from: &Path, add: &[PathBuf], to: &Path, times: &Times) -> Result<Built, LabError> {
+    let mut skipped = Vec::new();
+    let mut names = BTreeSet::new();
+    let mut records: Vec<Record> = Vec::new();
+    for folder in [from].into_iter().chain(add.iter().map(PathBuf::as_path)) {
+        let name = name_of(folder, &records);
+        let prefix = if records.is_empty() { String::new() } else { format!("{name}-") };
+        let (stored, others) = stored(folder, &prefix, &mut names)?;
+        skipped.extend(others);
+        if stored.is_empty() {
+            let folder = folder.display();
+            return Err(LabError::Unavailable(format!(
+                "no results in {folder}: `sealane lab run all --report {folder}` measures and stores them"
+            )));
+        }
+        records.push(Record { name, stored });
     }
     prepare(to)?;
     let here = Machine::describe();
-    let results: Vec<Results<'_>> = times.listed().into_iter().map(|one| results(one, &stored)).collect();
+    let listed = times.listed();
+    let all: Vec<Vec<Results<'_>>> = records
+        .iter()
+        .map(|record| listed.iter().map(|one| results(one.clone(), &record.stored)).collect())
+        .collect();
+    let (results, stored) = (&all[0], &records[0].stored);
     let put = |name: &str, content: &[u8]| {
         let path = to.join(name);
         fs::write(&path, content).map_err(LabError::file("cannot write", &path))
     };
     // The mark comes first, so that an interrupted site can be built again.
-    put(CLAIMS, claims(&results)?.as_bytes())?;
-    for one in &stored {
+    put(CLAIMS, claims(&all)?.as_bytes())?;
+    for one in records.iter().flat_map(|record| &record.stored) {
         put(&one.data, &one.bytes)?;
     }
     put("recompute.py", RECOMPUTE.as_bytes())?;
-    put("index.html", pages::index(&results, &stored)?.as_bytes())?;
+    put("index.html", pages::index(results, stored, records.len())?.as_bytes())?;
     put("glossary.html", pages::glossary(&here)?.as_bytes())?;
-    for one in &results {
+    if records.len() > 1 {
+        put(machines::PAGE, machines::page(&records, &all)?.as_bytes())?;
+    }
+    for one in results {
         put(&pages::page_of(one.study.id), pages::study(one, &here)?.as_bytes())?;
     }
     let missing = results.iter().filter(|one| one.found.is_empty()).map(|one| one.study.id);
@@ -132,35 +160,53 @@ fn prepare(to: &Path) -> Result<(), LabError> {
     fs::create_dir_all(&data).map_err(LabError::file("cannot make the site's folder", data))
 }
 
-/// Returns the reports in a folder, the newest first, and the files that are none.
-fn stored(from: &Path) -> Result<(Vec<Stored>, Vec<String>), LabError> {
+/// Returns the name of a record: that of its folder, with a number if another one has it.
+fn name_of(folder: &Path, others: &[Record]) -> String {
+    let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = safe(&whole.file_name().unwrap_or_default().to_string_lossy());
+    let same = others.iter().filter(|other| other.name.starts_with(&name)).count();
+    if same == 0 { name } else { format!("{name}-{}", same + 1) }
+}
+
+/// Returns a name for a file of the site.
+fn safe(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// The ends of reports' names: as they are written, and compressed to be kept.
+const ENDS: [&str; 2] = [".json", ".json.xz"];
+
+/// Returns the reports in a folder, the newest first, and the files that are none. `names` are those of the site's files so far,
+/// and `prefix` begins the new ones.
+fn stored(
+    from: &Path,
+    prefix: &str,
+    names: &mut BTreeSet<String>,
+) -> Result<(Vec<Stored>, Vec<String>), LabError> {
     let failed = || LabError::file("cannot read the results in", from);
     let mut paths = Vec::new();
     for entry in fs::read_dir(from).map_err(failed())? {
         let path = entry.map_err(failed())?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
-            paths.push(path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(end) = ENDS.iter().find(|end| name.ends_with(**end)) {
+            let stem = name[..name.len() - end.len()].to_owned();
+            paths.push((path, stem));
         }
     }
     paths.sort();
     let (mut stored, mut skipped) = (Vec::new(), Vec::new());
-    let mut names = BTreeSet::new();
-    for path in paths {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    for (path, stem) in paths {
         if stored.len() == REPORTS_MAX {
             skipped.push(format!("{}: only {REPORTS_MAX} reports are read", path.display()));
             continue;
         }
         match read(&path) {
             Ok((report, bytes)) => {
-                let mut safe: String = name
-                    .chars()
-                    .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
-                    .collect();
-                while !names.insert(safe.clone()) {
-                    safe.push('_');
+                let mut name = prefix.to_owned() + &safe(&stem);
+                while !names.insert(name.clone()) {
+                    name.push('_');
                 }
-                stored.push(Stored { report, data: format!("data/{safe}.json"), bytes });
+                stored.push(Stored { report, data: format!("data/{name}.json"), bytes });
             }
             Err(error) => skipped.push(format!("{}: {error}", path.display())),
         }
@@ -170,14 +216,56 @@ fn stored(from: &Path) -> Result<(Vec<Stored>, Vec<String>), LabError> {
 }
 
 fn read(path: &Path) -> Result<(Report, Vec<u8>), LabError> {
-    let file = File::open(path).map_err(LabError::file("cannot open", path))?;
-    let mut bytes = Vec::new();
-    file.take(REPORT_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(LabError::file("cannot read", path))?;
+    let bytes = contents(path)?;
     if bytes.len() as u64 > REPORT_BYTES_MAX {
         return Err(LabError::Unavailable(format!("longer than {REPORT_BYTES_MAX} bytes")));
     }
     let text = std::str::from_utf8(&bytes).map_err(|error| LabError::Render(error.to_string()))?;
-    Ok((Report::from_json(text)?, bytes))
+    let mut report = Report::from_json(text)?;
+    let all: Vec<Cell> = report.outcomes.iter().flat_map(|outcome| &outcome.cells).cloned().collect();
+    report.outcomes.iter_mut().for_each(|outcome| decide_again(outcome, &all));
+    Ok((report, bytes))
+}
+
+/// Reads a file, which `xz` expands if it is compressed, until it is longer than a report may be.
+fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(LabError::file("cannot open", path))?;
+    if path.extension().is_none_or(|extension| extension != "xz") {
+        file.take(REPORT_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(LabError::file("cannot read", path))?;
+        return Ok(bytes);
+    }
+    let mut expanding = Command::new("xz");
+    expanding.arg("-dc").stdin(file).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = expanding.spawn().map_err(|_| LabError::Unavailable("xz is missing".to_owned()))?;
+    let output = child.stdout.take().expect("standard output is a pipe");
+    let read = output.take(REPORT_BYTES_MAX + 1).read_to_end(&mut bytes);
+    // The pipe is closed, so that it ends although there is more.
+    let status = child.wait().map_err(LabError::file("cannot read", path))?;
+    read.map_err(LabError::file("cannot read", path))?;
+    if !status.success() && bytes.len() as u64 <= REPORT_BYTES_MAX {
+        return Err(LabError::Unavailable("xz cannot expand it".to_owned()));
+    }
+    Ok(bytes)
+}
+
+/// Decides the claims of a stored outcome by the rules of this program, by its own cells, or by those of the whole report where
+/// it compares with another table's. A note on a verdict that stays is kept.
+fn decide_again(outcome: &mut Outcome, all: &[Cell]) {
+    let Outcome { experiment, cells, claims, .. } = outcome;
+    for result in claims {
+        let places = result.claim.shape.places();
+        let has = |cells: &[Cell]| places.iter().all(|place| find(cells, place).is_some());
+        let cells = if has(cells) { &cells[..] } else { all };
+        if has(cells) {
+            let now = experiment.decide(&result.claim, cells);
+            if now.verdict != result.verdict {
+                *result = now;
+            }
+        }
+    }
 }
 
 /// Returns the newest results of a study: of outcomes with the same title, the newest.
@@ -247,8 +335,9 @@ struct Traced<'a> {
     result: &'a ClaimResult,
 }
 
-fn claims(results: &[Results<'_>]) -> Result<String, LabError> {
-    let all = results.iter().flat_map(|one| one.found.iter().map(move |found| (one.study.id, found)));
+fn claims(records: &[Vec<Results<'_>>]) -> Result<String, LabError> {
+    let all =
+        records.iter().flatten().flat_map(|one| one.found.iter().map(move |found| (one.study.id, found)));
     let traced = all.flat_map(|(study, Found { stored, index, outcome })| {
         outcome.claims.iter().map(move |result| Traced { study, data: &stored.data, outcome: *index, result })
     });
@@ -260,7 +349,7 @@ fn claims(results: &[Results<'_>]) -> Result<String, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Cell, Claim, Experiment, Measure, Verdict, at};
+    use crate::experiment::{Claim, Experiment, Measure, Verdict, at};
 
     fn outcome(covers: &str) -> Outcome {
         let cells = ["send", "receive"]
@@ -301,19 +390,19 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from"), place.path().join("to"));
         fs::create_dir(&from).unwrap();
-        let empty = build(&from, &to, &Times::default()).unwrap_err().to_string();
+        let empty = build(&from, &[], &to, &Times::default()).unwrap_err().to_string();
         assert!(empty.contains("lab run all"), "{empty}");
         let report = Report::new("sealane lab x", "X", "", vec![outcome("N26")]);
         fs::write(from.join("x.json"), report.to_json().unwrap()).unwrap();
         fs::write(from.join("y.json"), "{}").unwrap();
         fs::create_dir(&to).unwrap();
         fs::write(to.join("index.html"), "mine").unwrap();
-        let refused = build(&from, &to, &Times::default()).unwrap_err().to_string();
+        let refused = build(&from, &[], &to, &Times::default()).unwrap_err().to_string();
         assert!(refused.contains("neither empty nor a site"), "{refused}");
         assert_eq!(fs::read(to.join("index.html")).unwrap(), b"mine");
         fs::remove_file(to.join("index.html")).unwrap();
         for _ in 0..2 {
-            let built = build(&from, &to, &Times::default()).unwrap();
+            let built = build(&from, &[], &to, &Times::default()).unwrap();
             assert_eq!((built.measured, built.skipped.len()), (1, 1), "{built:?}");
             assert!(!built.missing.contains(&"N26") && built.missing.contains(&"N27"));
         }

@@ -13,11 +13,11 @@ use crate::report::charts::Chart;
 use crate::report::html::{Frame, verdicts};
 use crate::report::number::{bytes, counted, duration};
 use crate::report::page::{self, ClaimRow, Section, doubt};
-use crate::studies::{self, PAPERS};
+use crate::studies::{self, Listed, PAPERS};
 use askama::Template;
 use std::collections::BTreeSet;
 
-const PROGRAM: &str = "sealane lab site";
+pub(super) const PROGRAM: &str = "sealane lab site";
 
 /// Returns the file of a study's page.
 pub(super) fn page_of(id: &str) -> String {
@@ -31,6 +31,8 @@ struct Entry {
     title: &'static str,
     place: &'static str,
     command: String,
+    /// The time and what it needs, in words.
+    effort: String,
     /// Whether there is a result.
     is_measured: bool,
     /// Class, words and number of each verdict.
@@ -61,9 +63,9 @@ struct Failed {
 }
 
 /// A file of raw data.
-struct Data {
-    href: String,
-    words: String,
+pub(super) struct Data {
+    pub(super) href: String,
+    pub(super) words: String,
 }
 
 #[derive(Template)]
@@ -78,16 +80,21 @@ struct Index<'a> {
     failed: Vec<Failed>,
     papers: Vec<Paper>,
     data: Vec<Data>,
+    /// The number of records on the page of records, if there is one.
+    beside: Option<usize>,
+    /// The studies without a result.
+    missing: Vec<Entry>,
 }
 
 #[derive(Template)]
 #[template(path = "site_study.html")]
 struct StudyPage<'a> {
     frame: Frame<'a>,
-    id: &'static str,
     paper: &'static str,
     row: Option<&'static Row>,
     command: &'a str,
+    again: &'a str,
+    effort: String,
     time: String,
     findings: Vec<String>,
     verdicts: Vec<(&'static str, &'static str, usize)>,
@@ -106,8 +113,14 @@ struct Glossary<'a> {
     terms: &'static [(&'static str, &'static str)],
 }
 
-fn rendered(page: &impl Template) -> Result<String, LabError> {
+pub(super) fn rendered(page: &impl Template) -> Result<String, LabError> {
     page.render().map_err(|error| LabError::Render(error.to_string()))
+}
+
+/// Returns how long a claim of the study takes again, and what it needs of a machine, in words.
+fn effort(listed: &Listed) -> String {
+    let seconds = listed.again_seconds.unwrap_or(listed.seconds);
+    format!("{}, {}", duration(f64::from(seconds)), listed.needs)
 }
 
 fn entry(one: &Results<'_>) -> Entry {
@@ -116,7 +129,8 @@ fn entry(one: &Results<'_>) -> Entry {
         href: page_of(one.study.id),
         title: one.study.title,
         place: inventory::row(one.study.id).map_or("", |row| row.place),
-        command: format!("sealane lab run {}", one.study.id),
+        command: format!("sealane {}", one.listed.again),
+        effort: effort(&one.listed),
         is_measured: !one.found.is_empty(),
         verdicts: verdicts(one.claims().map(|(_, result)| result)),
         doubt: doubt(one.found.iter().map(|found| found.outcome.doubtful_cells()).sum()),
@@ -173,7 +187,7 @@ fn findings<'a>(claims: impl Iterator<Item = (&'a Outcome, &'a ClaimResult)>) ->
     lines
 }
 
-fn data(stored: &Stored) -> Data {
+pub(super) fn data(stored: &Stored) -> Data {
     let report = &stored.report;
     let profile = report.profile.map_or_else(String::new, |profile| format!(", profile {}", profile.name()));
     let words =
@@ -181,8 +195,8 @@ fn data(stored: &Stored) -> Data {
     Data { href: stored.data.clone(), words }
 }
 
-/// Renders the index.
-pub(super) fn index(results: &[Results<'_>], stored: &[Stored]) -> Result<String, LabError> {
+/// Renders the index; `records` is the number of those side by side.
+pub(super) fn index(results: &[Results<'_>], stored: &[Stored], records: usize) -> Result<String, LabError> {
     // Several studies may share a claim.
     let mut seen = BTreeSet::new();
     let mut distinct: Vec<(&Results<'_>, &Outcome, &ClaimResult)> = Vec::new();
@@ -212,12 +226,19 @@ pub(super) fn index(results: &[Results<'_>], stored: &[Stored]) -> Result<String
         Answer {
             question: question.question,
             lines: findings(claims),
-            entries: studies.iter().map(|one| entry(one)).collect(),
+            entries: studies.iter().filter(|one| !one.found.is_empty()).map(|one| entry(one)).collect(),
         }
     };
+    // Questions with results come first.
+    let mut answers: Vec<Answer> = QUESTIONS.iter().map(answer).collect();
+    answers.sort_by_key(|answer| answer.entries.is_empty());
     let paper = |&name: &&'static str| Paper {
         name,
-        entries: results.iter().filter(|one| one.study.paper == name).map(entry).collect(),
+        entries: results
+            .iter()
+            .filter(|one| one.study.paper == name && !one.found.is_empty())
+            .map(entry)
+            .collect(),
         absent: studies::absent().filter(|row| studies::paper_of(row.id) == name).collect(),
     };
     let newest = &stored[0].report;
@@ -239,10 +260,12 @@ pub(super) fn index(results: &[Results<'_>], stored: &[Stored]) -> Result<String
         verdicts: verdicts(distinct.iter().map(|(.., result)| *result)),
         doubt: doubt(stored.iter().flat_map(|one| &one.report.outcomes).map(Outcome::doubtful_cells).sum()),
         conclusions: conclusions.map_or(&[][..], |one| &one.report.conclusions[..]),
-        answers: QUESTIONS.iter().map(answer).collect(),
+        answers,
         failed: failed.collect(),
         papers: PAPERS.iter().map(paper).collect(),
         data: stored.iter().map(data).collect(),
+        beside: (records > 1).then_some(records),
+        missing: results.iter().filter(|one| one.found.is_empty()).map(entry).collect(),
     })
 }
 
@@ -275,10 +298,11 @@ pub(super) fn study(one: &Results<'_>, here: &Machine) -> Result<String, LabErro
     let at = studies::ids().iter().position(|id| *id == study.id);
     rendered(&StudyPage {
         frame,
-        id: study.id,
         paper: study.paper,
         row: inventory::row(study.id),
         command: &one.listed.command,
+        again: &one.listed.again,
+        effort: effort(&one.listed),
         time: duration(f64::from(one.listed.seconds)),
         findings,
         verdicts: verdicts(one.claims().map(|(_, result)| result)),

@@ -47,9 +47,17 @@ use std::time::Instant;
 
 /// The families of `sealane speed`, and of the papers' tables of kernels.
 pub(crate) const FAMILIES: &[Family] = &[
-    Family { command: "speed --story", parts: &PARTS, costs: COSTS, studies: STORIES, run: story::run },
+    Family {
+        command: "speed --story",
+        needs: "one processor",
+        parts: &PARTS,
+        costs: COSTS,
+        studies: STORIES,
+        run: story::run,
+    },
     Family {
         command: "speed",
+        needs: "one processor",
         parts: &[],
         costs: &[cost(&[], 20)],
         studies: &[study(
@@ -89,7 +97,7 @@ const STORIES: &[Study] = &[
         &["ladder", "flows", "batches", "blocks", "shared-message"],
     ),
     study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", &["tables"]),
-    study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", &["mix"]),
+    study("B17", NPCRYPTBENCH, "instruction mix of ciphers beside kernels of packet processing", &["mix"]),
     study(
         "public-key",
         OWN,

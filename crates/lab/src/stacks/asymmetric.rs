@@ -136,7 +136,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Cell>, LabError> {
         let packets_per_s = unit.packets_per_s(settle, slice)?;
         let is_disturbed = watch.is_disturbed(0.0);
         let megabits = packets_per_s * unit.bytes as f64 * 8.0 / 1e6;
-        Ok(Sample { is_disturbed, ..Sample::of([(PACKETS, packets_per_s), (MEGABITS, megabits)]) })
+        Ok(Sample::of([(PACKETS, packets_per_s), (MEGABITS, megabits)], is_disturbed))
     };
     let places = units.iter().map(Unit::place).collect();
     let mut cells = bench.cells_by(SIGNED.to_owned(), places, sample)?;

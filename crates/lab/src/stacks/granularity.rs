@@ -251,7 +251,7 @@ impl Connection {
         }
         let are_alone = crews.len() * setup.lanes <= available_lanes();
         let engine = engine.make(kernels).map_err(|error| unavailable(&error))?;
-        let threads = Lanes::start(&crews, setup.lanes, &engine, are_alone);
+        let threads = Lanes::start(&crews, (setup.lanes, None), &engine, are_alone);
         let connection = Self {
             message_bytes,
             messages,
@@ -317,12 +317,12 @@ impl Connection {
         let handed_over = self.handed_over() - handed_over;
         let lost = lost_seconds(self.are_alone) - lost;
         let (messages, seconds) = ((after - before) as f64, (ended - began).as_secs_f64());
-        let sample = Sample::of([
+        let values = [
             (RATE, messages * self.message_bytes as f64 / seconds / 1e6),
             ("hand_offs", handed_over as f64 / messages.max(1.0)),
             (ARRIVED, self.settle()),
-        ]);
-        Sample { is_disturbed: is_disturbed(lost, 0.0, ended - began), ..sample }
+        ];
+        Sample::of(values, is_disturbed(lost, 0.0, ended - began))
     }
 
     fn handed_over(&self) -> u64 {

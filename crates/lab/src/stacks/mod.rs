@@ -22,11 +22,12 @@ mod rig;
 mod security;
 mod signatures;
 mod speedups;
+mod words;
 
 use crate::LabError;
 use crate::experiment::{
-    Cell, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, RATE, Repetition, Role, Sample,
-    by, derive, find,
+    ANY, Cell, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, RATE, Repetition, Role,
+    Sample, Value, by, derive, find,
 };
 use crate::report::number::quantity;
 use crate::report::{Report, Tile};
@@ -45,20 +46,26 @@ pub use capture::capture;
 pub use predict::predict;
 
 /// The family of `sealane lab stacks`.
-pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab stacks", parts: PARTS, costs: COSTS, studies: STUDIES, run }];
+pub(crate) const FAMILIES: &[Family] = &[Family {
+    command: "lab stacks",
+    needs: "two processors, better four",
+    parts: PARTS,
+    costs: COSTS,
+    studies: STUDIES,
+    run,
+}];
 
 /// One connection and twelve, and both tables, are computed from the same cells.
 const COSTS: &[Cost] = &[
-    cost(&["N26", "N28", "N29", "N31", "N33"], 19),
-    cost(&["N27", "N28", "N29", "N32", "N33"], 20),
+    cost(&["N26", "N28", "N29", "N31", "N33"], 23),
+    cost(&["N27", "N28", "N29", "N32", "N33"], 24),
     cost(&["N20"], 5),
     cost(&["N28"], 3),
     cost(&["N29"], 23),
     cost(&["N30"], 13),
-    cost(&["N34"], 80),
+    cost(&["N34"], 58),
     cost(&["N36"], 25),
-    cost(&["A12"], 12),
+    cost(&["A12"], 14),
 ];
 
 /// The parts of the study, by the inventory's ids.
@@ -228,13 +235,26 @@ impl<'a> Bench<'a> {
                     setups.push((APART, Setup { is_apart: true, connections: lanes, ..one.clone() }));
                 }
             }
+            // The paper's own scheme: twelve threads, each with its connection, on as many processors.
+            if wants_connections && (tier == Some(Tier::Native) || !rig::has_tiers(stack)) {
+                let threads = Setup {
+                    is_apart: true,
+                    placement: Placement::Connection,
+                    connections: CONNECTIONS,
+                    ..one.clone()
+                };
+                let on = |&processors: &usize| {
+                    (THREADS_ID, Setup { processors: Some(processors), ..threads.clone() })
+                };
+                setups.extend(many.iter().map(on));
+            }
             // Lanes beyond the connections have nothing to do: they are compared with as many stacks as there are connections.
             if wants_connections && self.most_lanes() > CONNECTIONS && !many.contains(&CONNECTIONS) {
                 setups.push((APART, Setup { is_apart: true, connections: CONNECTIONS, ..one.clone() }));
             }
             let mut cells = self.take_turns(&setups)?;
             over(&mut cells, |at| {
-                let is_single = |(id, setup): &(&str, Setup)| *id == setups[at].0 && setup.threads() == 1;
+                let is_single = |(id, setup): &(&str, Setup)| *id == setups[at].0 && setup.busy() == 1;
                 setups.iter().position(is_single)
             });
             let fit = |id: &str, connections| {
@@ -253,7 +273,7 @@ impl<'a> Bench<'a> {
             for ((id, setup), cell) in setups.iter().zip(&cells).filter(|((_, setup), _)| setup.lanes > 1) {
                 let Some((_, Some(fit))) = fits.iter().find(|(own, _)| own == id) else { continue };
                 let busy = if *id == connection_id { setup.lanes.min(CONNECTIONS) } else { setup.lanes };
-                let is_apart = |(_, other): &(&str, Setup)| other.is_apart && other.connections == busy;
+                let is_apart = |(id, other): &(&str, Setup)| *id == APART && other.connections == busy;
                 let pair =
                     setups.iter().position(is_apart).and_then(|apart| pair(setup, cell, &cells[apart], *fit));
                 self.cells.extend(pair);
@@ -279,7 +299,15 @@ impl<'a> Bench<'a> {
         for axis in experiment.axes.iter_mut().filter(|axis| axis.name == "lanes") {
             axis.values = self.lanes.iter().map(usize::to_string).collect();
         }
-        (!own.is_empty()).then(|| Outcome::new(experiment, published.into_iter().chain(own).collect()))
+        let in_words = |tier: &str| match tier {
+            ANY | paper::PAPERS_TIER => tier.to_owned(),
+            tier => format!("tier {tier}"),
+        };
+        if own.is_empty() {
+            return None;
+        }
+        let cells = published.into_iter().chain(own).collect();
+        Some(Outcome::new(experiment, cells).in_words("tier", in_words))
     }
 }
 
@@ -299,6 +327,8 @@ fn pair(setup: &Setup, cell: &Cell, apart: &Cell, fit: Fit) -> Option<Cell> {
 /// Ids of independent stacks, and of the comparison with them.
 const APART: &str = "apart";
 const PAIR: &str = "pair";
+/// The id of twelve threads, each with a connection, on several processors.
+const THREADS_ID: &str = "threads";
 
 /// Ids of one connection's packets and of twelve connections, on several lanes.
 const fn ids(direction: Direction) -> [&'static str; 2] {
@@ -311,9 +341,9 @@ const fn ids(direction: Direction) -> [&'static str; 2] {
 /// Returns the tiers of a stack: the paper's processors had neither batches nor instructions for ciphers.
 fn tiers(stack: &str) -> &'static [Option<Tier>] {
     match stack {
-        // No layer has tiers.
-        "tcp/ip/fddi" | "udp/ip/fddi" | MODERN => &[None],
-        _ => &[Some(Tier::Reference), Some(Tier::Native), None],
+        MODERN => &[None],
+        stack if rig::has_tiers(stack) => &[Some(Tier::Reference), Some(Tier::Native), None],
+        _ => &[None],
     }
 }
 
@@ -398,7 +428,8 @@ fn published(rates: &[paper::Rate]) -> Vec<Cell> {
         let lanes = row.processors.to_string();
         let place = [("stack", row.stack), ("way", "send"), ("tier", paper::PAPERS_TIER), ("lanes", &*lanes)];
         let cell = Cell::new(place).with_some(RATE, row.megabits.map(|megabits| megabits / 8.0));
-        cell.with("times", row.times).of_role(Role::Published)
+        let times = row.times.parse().map_or_else(|_| row.times.into(), Value::Number);
+        cell.with("times", times).of_role(Role::Published)
     };
     rates.iter().map(cell).collect()
 }

@@ -8,11 +8,12 @@ use super::catalogue;
 use super::demux::Demux;
 use super::driver::{Driver, Gate, MessageSink, MessageSource, SEGMENTS, Wire, WireSink, WireSource};
 use crate::LabError;
-use crate::experiment::{Coordinates, RATE, Sample, at, derive};
+use crate::experiment::{ANY, Coordinates, RATE, Sample, at, derive};
 use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
 use rustix::event::PollFd;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sealane_engine::record::Secret;
 use sealane_engine::{Engine, EngineChoice};
 use sealane_lanes::{LaneWork, Placement, Turn, available_lanes, run_lane};
@@ -67,6 +68,8 @@ pub(super) struct Setup {
     pub(super) message_bytes: usize,
     /// Whether the order of packets is restored after lanes have changed it.
     pub(super) keeps_order: bool,
+    /// The number of processors that the threads may use, where they are more than these; all if none is given.
+    pub(super) processors: Option<usize>,
 }
 
 impl Setup {
@@ -82,6 +85,7 @@ impl Setup {
             tier,
             message_bytes: 4096,
             keeps_order: true,
+            processors: None,
         }
     }
 
@@ -90,9 +94,14 @@ impl Setup {
         if self.is_apart { self.lanes * self.connections } else { self.lanes }
     }
 
+    /// Returns the number of processors that work at most: one for each thread, unless threads share fewer.
+    pub(super) fn busy(&self) -> usize {
+        self.processors.unwrap_or_else(|| self.threads())
+    }
+
     /// Returns the coordinates of the setup among cells of an id.
     pub(super) fn place(&self, id: &str) -> Coordinates {
-        let [connections, lanes] = [self.connections, self.threads()].map(|count| count.to_string());
+        let [connections, lanes] = [self.connections, self.busy()].map(|count| count.to_string());
         let by = match self.placement {
             _ if self.is_apart => THREADS.to_owned(),
             Placement::Layer(assignment) => assignments::name(assignment, &self.stack, self.lanes),
@@ -102,13 +111,18 @@ impl Setup {
             ("id", id),
             ("stack", &*self.stack),
             ("way", self.direction.name()),
-            ("tier", self.tier.map_or("best", Tier::name)),
+            ("tier", if has_tiers(&self.stack) { self.tier.map_or("best", Tier::name) } else { ANY }),
             ("lanes", &*lanes),
             ("by", &by),
             ("connections", &*connections),
             ("order", if self.keeps_order { "kept" } else { "as it comes" }),
         ])
     }
+}
+
+/// Returns whether a layer of the stack has tiers: a stack without cryptography is the same at each, and stands beside all.
+pub(super) fn has_tiers(stack: &str) -> bool {
+    !["tcp/ip/fddi", "udp/ip/fddi"].contains(&stack)
 }
 
 /// The name of the unit of concurrency in which each connection has a thread.
@@ -163,7 +177,7 @@ impl Slice {
         ];
         let values = values.into_iter().filter_map(|(measure, value)| Some((measure, value?)));
         let is_finite = |(_, value): &(&str, f64)| value.is_finite();
-        Sample { is_disturbed: self.is_disturbed, ..Sample::of(values.filter(is_finite)) }
+        Sample::of(values.filter(is_finite), self.is_disturbed)
     }
 }
 
@@ -174,23 +188,28 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Starts `lanes` for each crew; `are_alone` says whether each may have a CPU to itself.
+    /// Starts `lanes` for each crew, on so many processors if a number is given; `are_alone` says whether each may have a CPU
+    /// to itself.
     pub(super) fn start(
         crews: &[Arc<Crew>],
-        lanes: usize,
+        (lanes, processors): (usize, Option<usize>),
         engine: &Arc<dyn Engine>,
         are_alone: bool,
     ) -> std::io::Result<Self> {
+        let processors = processors.map(first_processors).transpose()?;
         let looks = if are_alone { 64 } else { 0 };
         let mut started = Self { crews: crews.to_vec(), threads: Vec::new() };
         for crew in crews {
             for lane in 0..lanes {
                 let (crew, engine) = (Arc::clone(crew), Arc::clone(engine));
-                let run = move || match crew.lane(lane, &*engine) {
+                let run = move || match processors
+                    .map_or(Ok(()), |processors| sched_setaffinity(None, &processors).map_err(drop))
+                    .and_then(|()| crew.lane(lane, &*engine).map_err(drop))
+                {
                     Ok(work) => {
                         run_lane(lane, crew.bells(), crew.stop(), &mut Eager { lane: work, looks });
                     }
-                    Err(_) => crew.stop().finish(crew.bells()),
+                    Err(()) => crew.stop().finish(crew.bells()),
                 };
                 // The thread of one of many connections needs little stack.
                 let builder = thread::Builder::new().name("lane".to_owned()).stack_size(512 << 10);
@@ -207,6 +226,14 @@ impl Drop for Lanes {
         // A lane that panicked has reported that on standard error.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
+}
+
+/// Returns the first processors that this program may use.
+fn first_processors(count: usize) -> std::io::Result<CpuSet> {
+    let allowed = sched_getaffinity(None)?;
+    let mut first = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|&at| allowed.is_set(at)).take(count).for_each(|at| first.set(at));
+    Ok(first)
 }
 
 /// Returns the CPU seconds that lanes have lost to others: their waiting time for a CPU, and stolen time. Lanes that
@@ -230,6 +257,8 @@ pub(super) struct Rig {
     demuxes: Vec<Arc<Demux>>,
     crews: Vec<Arc<Crew>>,
     lanes: usize,
+    /// Whether each lane may have a CPU to itself.
+    are_alone: bool,
     /// The threads, which end when this is dropped.
     _threads: Lanes,
 }
@@ -293,24 +322,20 @@ impl Rig {
             crews.push(Arc::new(Crew::new(plan, flows).map_err(|error| unavailable(&error))?));
         }
         let engine = engine.make(kernels).map_err(|error| unavailable(&error))?;
-        let are_alone = are_alone(&crews, setup.lanes);
-        let threads = Lanes::start(&crews, setup.lanes, &engine, are_alone);
+        let are_alone = are_alone(&crews, setup.lanes) && setup.processors.is_none();
+        let threads = Lanes::start(&crews, (setup.lanes, setup.processors), &engine, are_alone);
         let rig = Self {
             message_bytes: setup.message_bytes,
             gate,
             drivers,
             demuxes,
             lanes: setup.lanes,
+            are_alone,
             _threads: threads.map_err(|error| unavailable(&error))?,
             crews,
         };
         rig.open().map_err(|error| unavailable(&error))?;
         Ok(rig)
-    }
-
-    /// Returns whether each lane may have a CPU to itself.
-    fn are_alone(&self) -> bool {
-        are_alone(&self.crews, self.lanes)
     }
 
     /// Waits for the handshakes.
@@ -383,7 +408,7 @@ impl Rig {
         self.gate.store(true, Relaxed);
         self.ring();
         thread::sleep(settle);
-        let lost = lost_seconds(self.are_alone());
+        let lost = lost_seconds(self.are_alone);
         let (began, shares) = self.shares_at(duration / 100);
         let (counts, waits, usage) = (self.lane_counts(), self.map_waits(), usage::now());
         thread::sleep(duration);
@@ -399,7 +424,7 @@ impl Rig {
         }
         let (counted, waited, used) = (self.lane_counts(), self.map_waits(), usage::now().since(usage));
         let seconds = (ended - began).as_secs_f64();
-        let lost = lost_seconds(self.are_alone()) - lost;
+        let lost = lost_seconds(self.are_alone) - lost;
         self.gate.store(false, Relaxed);
         self.settle();
         let shares: Vec<u64> = later.iter().zip(&shares).map(|(later, before)| later - before).collect();
@@ -414,7 +439,7 @@ impl Rig {
             map_waits: waited - waits,
             lane_bytes,
             switches: (used.voluntary_switches + used.involuntary_switches).max(0) as u64,
-            is_disturbed: if self.are_alone() {
+            is_disturbed: if self.are_alone {
                 lost > LOST_MAX * seconds * (self.crews.len() * self.lanes) as f64
             } else {
                 is_disturbed(lost, 0.0, ended - began)

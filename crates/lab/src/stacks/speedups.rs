@@ -3,6 +3,7 @@
 //! Guarantees: no claim asks for more than there are processors, or connections where each has one lane; a word without a
 //! figure has a bound with its reason.
 
+use super::rig::THREADS;
 use super::{ALIKE, CONNECTIONS, Cell, Claim, lanes_of};
 use sealane_lanes::available_lanes;
 
@@ -15,7 +16,7 @@ const AXIS_MEGABITS: f64 = 1800.0;
 /// connections where each has one lane, nothing comes.
 fn linear_gain(cell: &Cell, processors: usize) -> f64 {
     let lanes = lanes_of(cell).min(processors);
-    let by_connection = cell.at.get("by").is_some_and(|by| by == "connection");
+    let by_connection = cell.at.get("by").is_some_and(|by| by == "connection" || by == THREADS);
     let connections =
         || cell.at.get("connections").and_then(|count| count.parse().ok()).unwrap_or(CONNECTIONS);
     (if by_connection { lanes.min(connections()) } else { lanes }) as f64

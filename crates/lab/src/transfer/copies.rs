@@ -160,7 +160,7 @@ impl Discarded<'_> {
             }
             sum = Some((copied, Sample { found: Found::Copy(copied), ..sample }));
         }
-        Ok(sum.map(|(_, sample)| sample).unwrap_or_default())
+        Ok(sum.map(|(_, sample)| sample).expect("a copy is made before the time is up"))
     }
 }
 

@@ -224,7 +224,7 @@ fn claims(end: End, cores: usize) -> (Vec<Claim>, usize) {
             format!("Parallel is not slower: {suite}{}, {who}", level.name()),
             "target: Pool P2 against Single P1",
             ["Pool P2", "Single P1"].map(|mode| place(end, suite_axis, mode, *level)),
-            (Some(0.95), None),
+            (Some(1.0), None),
         ));
     }
     (claims, headlines)

@@ -11,6 +11,7 @@ use crate::experiment::{
     Axis, Claim, Coordinates, Drawn, Experiment, Measure, Outcome, Plan, Plot, Repetition, Sample, View, at,
     by,
 };
+use crate::load::Watch;
 use crate::process_tree::Tree;
 use crate::program::{End, Level};
 use crate::report::number::counted;
@@ -46,6 +47,7 @@ fn watched(copies: &Copies<'_>, source: &Path, streams: u32) -> Result<Sample, L
     let request = request(End::Both, &PRIVATE, &mode);
     let target = copies.scratch.path().join("discarded");
     let sources = [source.to_owned()];
+    let watch = Watch::begin();
     // The usage of an ended child counts the memory of the process that started it, so the ends are watched.
     let (finished, peak_bytes) = thread::scope(|scope| {
         let copy = scope.spawn(|| copies.program.copy(&request, &sources, &target));
@@ -57,7 +59,7 @@ fn watched(copies: &Copies<'_>, source: &Path, streams: u32) -> Result<Sample, L
         let ended = copy.join();
         (ended.unwrap_or_else(|_| Err(LabError::Unavailable("a copy panicked".to_owned()))), peak_bytes)
     });
-    let sample = Sample::slice(PEAK, peak_bytes as f64 / 1e6, 0);
+    let sample = Sample::slice(PEAK, peak_bytes as f64 / 1e6, watch.is_disturbed(0.0));
     Ok(Sample { tier: finished?.done.tier, ..sample })
 }
 
@@ -109,7 +111,7 @@ mod tests {
         let verdict = |grown: f64| {
             let cell = |streams: u32, peak: f64| Cell {
                 at: place(streams),
-                samples: (0..5).map(|round| Sample::slice(PEAK, peak, round)).collect(),
+                samples: vec![Sample::slice(PEAK, peak, false); 5],
                 ..Cell::default()
             };
             check(claim, &[cell(1, 20.0), cell(16, 20.0 * grown)]).verdict

@@ -32,8 +32,14 @@ use std::io::Write;
 use std::time::Instant;
 
 /// The family of `sealane lab transfer`.
-pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab transfer", parts: PARTS, costs: COSTS, studies: STUDIES, run }];
+pub(crate) const FAMILIES: &[Family] = &[Family {
+    command: "lab transfer",
+    needs: "two processors, 4 GiB of memory, namespaces for links",
+    parts: PARTS,
+    costs: COSTS,
+    studies: STUDIES,
+    run,
+}];
 
 /// The tables of three machines stand beside the same cells.
 const COSTS: &[Cost] = &[
@@ -79,7 +85,7 @@ const STUDIES: &[Study] = &[
     study("G12", GRIDFTP, "threads by streams at four levels, beside the second machine's table", &["G12"]),
     study("G13", GRIDFTP, "threads by streams at four levels, beside the third machine's table", &["G13"]),
     study("G16", GRIDFTP, "many threads, many streams", &["G16"]),
-    study("G17", GRIDFTP, "stripes: one and two processes by one and two lanes", &["stripes"]),
+    study("G17", GRIDFTP, "stripes: one, two and four processes by one and two lanes", &["stripes"]),
     study(
         "G18",
         GRIDFTP,

@@ -1,4 +1,4 @@
-//! Stripes: one process or two, each with one lane or two, on links of their own or on a shared one.
+//! Stripes: one process, two or four, each with one lane or two, on links of their own or on a shared one.
 //!
 //! A stripe is a copy of its part of the bytes by a process of its own. Its link is the loopback device of a network
 //! namespace behind a token bucket of 1 Gb/s; stripes that share a link share the namespace. The study found that two
@@ -6,7 +6,8 @@
 //! from the second process.
 //!
 //! Guarantees: the devices outside are never touched; namespaces end with the measurement; only the senders do their
-//! full work, because four lanes at each end would compete for one machine.
+//! full work, because four lanes at each end would compete for one machine; four stripes are measured where each has a
+//! processor, and named where not.
 
 use super::copies::{Copies, Planned};
 use super::grid::{PAPER, PROTECTIONS, Protection, RECORD_BY_RECORD};
@@ -18,6 +19,7 @@ use crate::experiment::{
 };
 use crate::load::{Watch, warm_memory};
 use crate::program::{CopyRequest, End, Finished, Level, Program};
+use crate::report::number::counted;
 use sealane_lanes::Placement;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -31,9 +33,17 @@ const HOLD: &str = "ip link set dev lo mtu 1500 up && \
     tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 30ms && echo ready && exec cat";
 
 /// Stripes and lanes of each.
-const MODES: [(&str, u32, u32); 4] = [("S1C1", 1, 1), ("S1C2", 1, 2), ("S2C1", 2, 1), ("S2C2", 2, 2)];
-/// The links of two stripes.
+const MODES: [(&str, u32, u32); 6] =
+    [("S1C1", 1, 1), ("S1C2", 1, 2), ("S2C1", 2, 1), ("S2C2", 2, 2), ("S4C1", 4, 1), ("S4C2", 4, 2)];
+/// The most stripes, as the study had them.
+const STRIPES_MAX: u32 = 4;
+/// The links of several stripes.
 const LINKS: [&str; 2] = ["own", "shared"];
+
+/// Returns the modes that a machine has the processors for: four stripes on two would measure their competition.
+fn modes(cores: usize) -> impl Iterator<Item = (&'static str, u32, u32)> {
+    MODES.into_iter().filter(move |&(_, stripes, _)| stripes <= 2 || cores >= stripes as usize)
+}
 
 /// The protections that decide: the link is the limit, today's cost, and a processor that is the limit as in the study.
 fn protections() -> impl Iterator<Item = &'static Protection> {
@@ -93,10 +103,10 @@ struct Stripes {
 
 /// Runs the study.
 pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
-    let namespaces = [Namespace::new()?, Namespace::new()?];
+    let namespaces = [Namespace::new()?, Namespace::new()?, Namespace::new()?, Namespace::new()?];
     let (mut places, mut cells) = (Vec::new(), Vec::new());
     for protection in protections() {
-        for (mode, stripes, lanes) in MODES {
+        for (mode, stripes, lanes) in modes(copies.cores) {
             // A single stripe has the link for itself.
             for link in LINKS.into_iter().take(stripes as usize) {
                 places.push(place(protection, mode, link));
@@ -114,9 +124,16 @@ pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<
     let sizes = Copies { program: &namespaces[0].program(copies.program), ..*copies }.fit_sizes(&pilots)?;
     experiment.workload = super::copies::workload(&sizes);
     let plan = Plan::new(experiment, places, copies.request.seed);
-    let programs = [0, 1].map(|at| namespaces[at].program(copies.program));
+    let programs = namespaces.each_ref().map(|namespace| namespace.program(copies.program));
     let mut sampler = Turns { copies, cells, sizes, programs };
-    Ok(vec![plan.run(&mut sampler, progress, |_| ())?])
+    let mut outcome = plan.run(&mut sampler, progress, |_| ())?;
+    if copies.cores < STRIPES_MAX as usize {
+        let processors = counted(copies.cores, "processor");
+        outcome.skipped.push(format!(
+            "four-way stripes (S4C1, S4C2): each stripe needs a processor, and this machine gives the program {processors}"
+        ));
+    }
+    Ok(vec![outcome])
 }
 
 fn request(protection: &Protection, lanes: u32) -> CopyRequest {
@@ -153,7 +170,7 @@ fn experiment(cores: usize, repetition: Repetition) -> Experiment {
         axes: vec![
             Axis::new("protection", protections().map(name)),
             Axis::new("links", LINKS),
-            Axis::new("mode", MODES.map(|(mode, ..)| mode)),
+            Axis::new("mode", modes(cores).map(|(mode, ..)| mode)),
         ],
         repetition,
         view: View::pivot(&["mode"], "links", MEGABITS).blocks(&["protection"]),
@@ -162,7 +179,7 @@ fn experiment(cores: usize, repetition: Repetition) -> Experiment {
     };
     let experiment = experiment.of(PAPER).claiming(claims(cores)).notes(&[
         "S is the number of stripes, each a process that copies its part of the bytes; C is the number of lanes of each, with a stream \
-         for each lane. Two stripes have a link of 1 Gb/s each (own), or one together (shared). Mb/s of all stripes together.",
+         for each lane. Several stripes have a link of 1 Gb/s each (own), or one together (shared). Mb/s of all stripes together.",
         "The study's slide asks why two stripes of one thread beat one stripe of two, and suspects the second network card. If that is \
          the reason, two stripes on a shared link lose the gain.",
     ]);
@@ -230,6 +247,28 @@ fn claims(cores: usize) -> Vec<Claim> {
     );
     let has_too_few = || format!("four lanes need 4 CPUs; this machine gives the program {cores}");
     claims.push(Claim { unjudged: (cores < 4).then(has_too_few), ..four_lanes });
+    if cores >= STRIPES_MAX as usize {
+        claims.push(ratio(
+            &format!(
+                "Legacy private: four stripes of one lane bring at least {gain:.2} times two of one, as a second lane does"
+            ),
+            "G17: striping extrapolates to more cores, 4-way",
+            legacy("S4C1", "own"),
+            legacy("S2C1", "own"),
+            (Some(gain), None),
+        ));
+        let eight_lanes = ratio(
+            &format!(
+                "Legacy private: four stripes of two lanes bring at least {gain:.2} times four of one, as a second lane does"
+            ),
+            "G17: 4-way striping, two cores a stripe",
+            legacy("S4C2", "own"),
+            legacy("S4C1", "own"),
+            (Some(gain), None),
+        );
+        let has_too_few = || format!("eight lanes need 8 CPUs; this machine gives the program {cores}");
+        claims.push(Claim { unjudged: (cores < 8).then(has_too_few), ..eight_lanes });
+    }
     claims
 }
 
@@ -238,7 +277,7 @@ struct Turns<'a> {
     copies: &'a Copies<'a>,
     cells: Vec<Stripes>,
     sizes: BTreeMap<&'static str, u64>,
-    programs: [Program; 2],
+    programs: [Program; STRIPES_MAX as usize],
 }
 
 fn file_name(bytes: u64) -> String {
@@ -253,7 +292,8 @@ impl Turns<'_> {
 
 impl Sampler for Turns<'_> {
     fn prepare(&mut self, content_seed: u64) -> Result<(), LabError> {
-        let mut all: Vec<u64> = self.sizes.values().flat_map(|&bytes| [bytes, bytes / 2]).collect();
+        let mut all: Vec<u64> =
+            self.sizes.values().flat_map(|&bytes| [bytes, bytes / 2, bytes / 4]).collect();
         all.sort_unstable();
         all.dedup();
         for bytes in all {
@@ -294,7 +334,7 @@ impl Sampler for Turns<'_> {
         copied.cpu_local_seconds = Some(copied.cpu_seconds);
         let tier = finished.first().map(|(finished, _)| finished.done.tier.clone()).unwrap_or_default();
         // Each stripe is a program that has ended by now, and its far end with it.
-        Ok(Sample { tier, is_disturbed: watch.is_disturbed(0.0), ..Sample::copied(copied) })
+        Ok(Sample { tier, ..Sample::copied(copied, watch.is_disturbed(0.0)) })
     }
 }
 
@@ -306,11 +346,11 @@ mod tests {
     #[test]
     fn every_claim_is_about_cells_of_the_study() {
         let experiment = experiment(4, Profile::Quick.repetition());
-        assert_eq!(experiment.claims.len(), 5);
+        assert_eq!(experiment.claims.len(), 7);
         let is_cell = |place: &&Coordinates| {
             let has = |axis: &str| experiment.values(axis).contains(&place[axis]);
             ["protection", "links", "mode"].into_iter().all(has)
-                && (place["links"] == "own" || place["mode"].starts_with("S2"))
+                && (place["links"] == "own" || !place["mode"].starts_with("S1"))
         };
         for claim in &experiment.claims {
             assert!(claim.shape.places().iter().all(is_cell), "{}", claim.statement);
@@ -318,6 +358,8 @@ mod tests {
         assert!(claims(1).is_empty());
         // Four lanes are measured on any machine, and judged where each has a processor.
         let judged = |cores| claims(cores).iter().filter(|claim| claim.unjudged.is_none()).count();
-        assert_eq!([2, 4].map(judged), [4, 5]);
+        assert_eq!([2, 4, 8].map(judged), [4, 6, 7]);
+        // Four stripes need four processors.
+        assert_eq!([2, 4].map(|cores| modes(cores).count()), [4, 6]);
     }
 }

@@ -111,7 +111,7 @@ fn beside(net: &Net, seconds: u32, words: &str) -> Result<Sample, LabError> {
     });
     let found: BTreeMap<String, f64> = figures.ok_or_else(|| unavailable("no result"))?;
     let is_disturbed = watch.is_disturbed(net.cpu_seconds() - daemons);
-    Ok(Sample { found: Found::Values(found), is_disturbed, ..Sample::default() })
+    Ok(Sample::new(Found::Values(found), is_disturbed))
 }
 
 /// Measures what is asked for.
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_table_has_a_row_for_each_link_and_connection() {
         let cell = |queue: &str, p50: f64| Cell {
-            samples: vec![Sample::of([("p50_ms", p50), ("p99_ms", 4.0 * p50), ("mbit_per_s", 93.0)])],
+            samples: vec![Sample::of([("p50_ms", p50), ("p99_ms", 4.0 * p50), ("mbit_per_s", 93.0)], false)],
             ..Cell::new(AXES.into_iter().zip([OWN, queue, "100 Mb/s", "loaded"]))
         };
         let outcomes = tables(&[cell("fifo", 130.0), cell("fq-codel", 2.3)], CongestionControl::Cubic);

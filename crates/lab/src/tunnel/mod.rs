@@ -35,8 +35,14 @@ pub use null::run as run_null;
 pub use traffic::TESTS;
 
 /// The family of `sealane lab tunnel`.
-pub(crate) const FAMILIES: &[Family] =
-    &[Family { command: "lab tunnel", parts: &PARTS, costs: PARTS_COSTS, studies: STUDIES, run }];
+pub(crate) const FAMILIES: &[Family] = &[Family {
+    command: "lab tunnel",
+    needs: "root, namespaces and TUN devices, iperf3",
+    parts: &PARTS,
+    costs: PARTS_COSTS,
+    studies: STUDIES,
+    run,
+}];
 
 /// The time to start all tunnels, then that of the tests through those connections that a short profile asks for.
 const PARTS_COSTS: &[Cost] = &[
@@ -600,7 +606,7 @@ mod tests {
     #[test]
     fn tables_show_medians_parts_of_clear_and_the_papers_claim() {
         let cell = |peer, suite, rates: [f64; 5]| Cell {
-            samples: rates.iter().map(|rate| Sample::slice("gbit_per_s", *rate, 0)).collect(),
+            samples: rates.iter().map(|rate| Sample::slice("gbit_per_s", *rate, false)).collect(),
             ..Cell::new(AXES.into_iter().zip([peer, suite, "ttcp-64"]))
         };
         let rates = [8.0, 9.9, 10.0, 10.1, 400.0];

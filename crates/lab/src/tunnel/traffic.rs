@@ -217,7 +217,7 @@ impl Traffic<'_> {
         };
         let found = Found::Values(figures.ok_or_else(|| unavailable("no result"))?);
         let is_disturbed = watch.is_disturbed(net.cpu_seconds() - daemons);
-        Ok(Sample { found, is_disturbed, ..Sample::default() })
+        Ok(Sample::new(found, is_disturbed))
     }
 
     /// Fetches the large file by curl from a web server.

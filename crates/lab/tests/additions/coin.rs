@@ -11,6 +11,7 @@ use std::io::Write;
 
 pub(crate) const FAMILIES: &[Family] = &[Family {
     command: "lab coin",
+    needs: "a coin",
     parts: &[],
     costs: &[cost(&[], 1)],
     studies: &[study("coin", OWN, "whether a coin is fair", &[])],
@@ -22,7 +23,7 @@ struct Coin(Rng);
 
 impl Sampler for Coin {
     fn sample(&mut self, _cell: usize) -> Result<Sample, LabError> {
-        Ok(Sample::slice("heads", (self.0.next_u64() % 2) as f64, 0))
+        Ok(Sample::slice("heads", (self.0.next_u64() % 2) as f64, false))
     }
 }
 

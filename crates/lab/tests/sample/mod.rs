@@ -84,7 +84,7 @@ fn cell(place: Coordinates, rate: f64, cpu_per_gib: f64, rng: &mut Rng) -> Cell 
             cpu_seconds: cpu_per_gib * factor,
             ..Copied::default()
         };
-        Sample { round, ..Sample::copied(copied) }
+        Sample { round, ..Sample::copied(copied, false) }
     });
     Cell { at: place, samples: samples.collect(), ..Cell::default() }
 }
