@@ -11,7 +11,7 @@ use std::{
 };
 
 use crossbeam_channel::{Sender, bounded};
-use sealane_engine::{Engine, Suite};
+use sealane_engine::Suite;
 use sealane_lanes::{CpuClock, Placement};
 use sealane_peer::{Channel, ChannelError, Location, Sharing, StderrMode, ssh_resolved_host};
 use sealane_tree::is_pattern;
@@ -36,6 +36,7 @@ use crate::{
         control::{Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         far_place::{FarPlace, far_path},
+        line::Lines,
         messages,
         open::{Connector, Inside, Relays, Route},
         place::{self, Asked, Place, Sought},
@@ -237,54 +238,26 @@ impl Transfer<'_> {
     ) -> Result<Summary, Error> {
         let options = self.options;
         let clock = CpuClock::default();
-        let (accept, accept_frame) = loop {
-            match messages::receive(channel, Instant::now() + options.timeout)? {
-                (Message::Accept(accept), frame) => break (accept, frame),
-                (Message::Waiting, _) if !self.progress.cancel.load(Relaxed) => {}
-                (Message::Waiting, _) => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
-                (Message::Abort(abort), _) => return Err(abort.into()),
-                _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
-            }
-        };
-        let OwnRequest { request, frame } = asked;
+        let (accept, accept_frame) = self.answer(channel)?;
+        let OwnRequest { request, frame } = &asked;
         let terms = self.hold_to(terms, (request.compression, request.delta), &accept)?;
-        let keys = self.keys(channel, &request, &frame, &accept_frame)?;
-        observer.notice(Notice::Agreed(terms.agreement()));
-        let mut owner = request.preserve.owner;
-        if self.role == Role::Push {
-            owner = owner.where_it(accept.may_own);
-        }
-        if owner != options.preserve.owner {
-            observer.notice(Notice::OwnersNotKept);
-        }
+        let keys = self.keys(channel, request, frame, &accept_frame)?;
+        let owner = match self.role {
+            Role::Push => request.preserve.owner.where_it(accept.may_own),
+            Role::Pull => request.preserve.owner,
+        };
+        self.tell_agreement(&terms, request, owner, observer);
         let seat = matches!(self.far, FarPlace::Ssh { .. }).then(Seat::default);
         let route = self.route(channel, accept.data_port, route_host, seat.clone())?;
         let (notices, pending) = bounded(NOTICES_MAX);
-        let engine = options.engine.make(options.implementations);
-        let engine = engine
-            .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
         let preserve = Preserve { owner, ..options.preserve.clone() };
-        let folders_key = Some(keys.folders());
-        if terms.compression != request.compression {
-            observer.notice(Notice::NotCompressed);
-        }
-        let delta_key = Some(keys.delta());
-        let changes = match self.role {
-            Role::Push => Arc::new(names::changes(&preserve, &accept.numbers, &request.transfer)?),
-            Role::Pull => Arc::default(),
-        };
-        let plan =
-            Plan { preserve, changes, folders_key, delta_key, ..plan(&terms, options, engine, accept.lanes) };
+        let plan = self.plan(&terms, preserve, request, &accept, &keys)?;
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
-        let transfer = request.transfer;
-        let timeout = options.timeout;
-        let keep_notices = notices.clone();
         let opened = AtomicU16::new(0);
-        let seen = &opened;
-        let streams_asked = options.streams.is_some();
-        let may_be_little = !streams_asked && !self.sources.iter().any(is_standard_stream);
-        let keep = |lines: &crate::session::line::Lines| {
+        let has_input = self.sources.iter().any(is_standard_stream);
+        let connector_notices = notices.clone();
+        let keep = |lines: &Lines| {
             // A list needs no stream.
             if options.dry_run {
                 return;
@@ -293,13 +266,13 @@ impl Transfer<'_> {
                 lines,
                 keys: &keys,
                 prover: &prover,
-                transfer,
+                transfer: request.transfer,
                 route,
-                timeout,
-                notices: keep_notices,
+                timeout: options.timeout,
+                notices: connector_notices,
                 first: terms.streams,
-                may_be_little,
-                opened: seen,
+                may_be_little: options.streams.is_none() && !has_input,
+                opened: &opened,
             }
             .run();
         };
@@ -308,7 +281,7 @@ impl Transfer<'_> {
             notices: Notices::User(observer),
             pending,
             progress: self.progress.clone(),
-            timeout,
+            timeout: options.timeout,
             clock,
             told: Vec::new(),
             far: self.far.name(),
@@ -319,42 +292,106 @@ impl Transfer<'_> {
             prune: None,
             carriage: Carriage::new(seat.map_or(Part::None, Part::Opens)),
         };
-        let outcome = match self.role {
+        let paths: Vec<_> = self.sources.iter().map(far_path).collect();
+        let (outcome, far_cpu_us) = match self.role {
             Role::Push => {
-                let paths: Vec<_> = self.sources.iter().map(far_path).collect();
-                let side = SendingSide {
-                    plan: &plan,
-                    sought: Sought {
-                        paths: &paths,
-                        name: accept.name.as_deref(),
-                        following: options.following,
-                        globs: false,
-                        listed: options.listed.as_deref(),
-                    },
-                    confinement: None,
-                    walk: walk_options(
-                        options.recursive,
-                        options.one_file_system,
-                        &plan.preserve,
-                        &plan.changes,
-                        &options.patterns,
-                    )?,
-                    standard_input: self.sources.iter().any(is_standard_stream),
-                    notices,
-                };
-                side.run(&mut control, keep)?
+                let side = self.sending_side(&plan, &paths, accept.name.as_deref(), notices)?;
+                let outcome = side.run(&mut control, keep)?;
+                let far_cpu_us = outcome.complete.cpu_us;
+                (outcome, far_cpu_us)
             }
             Role::Pull => {
-                let side = self.receiving_side(&plan, own_place, notices)?;
-                side.run(&mut control, keep)?
+                let outcome = self.receiving_side(&plan, own_place, notices)?.run(&mut control, keep)?;
+                let far_cpu_us = outcome.finished.cpu_us;
+                (outcome, far_cpu_us)
             }
         };
         let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
-        let far_cpu_us = match self.role {
-            Role::Push => outcome.complete.cpu_us,
-            Role::Pull => outcome.finished.cpu_us,
-        };
         Ok(self.summary(&terms, plan.preserve.owner, &outcome, far_cpu_us))
+    }
+
+    /// Waits for the answer to the request, as long as the far end says that it will come.
+    fn answer(&self, channel: &mut Channel) -> Result<(Accept, Vec<u8>), Error> {
+        loop {
+            match messages::receive(channel, Instant::now() + self.options.timeout)? {
+                (Message::Accept(accept), frame) => return Ok((accept, frame)),
+                (Message::Waiting, _) if !self.progress.cancel.load(Relaxed) => {}
+                (Message::Waiting, _) => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+                (Message::Abort(abort), _) => return Err(abort.into()),
+                _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
+            }
+        }
+    }
+
+    /// Tells the user the terms, and which wishes are not met.
+    fn tell_agreement(
+        &self,
+        terms: &Terms,
+        request: &Request,
+        owner: Ownership,
+        observer: &mut dyn Observer,
+    ) {
+        observer.notice(Notice::Agreed(terms.agreement()));
+        if owner != self.options.preserve.owner {
+            observer.notice(Notice::OwnersNotKept);
+        }
+        if terms.compression != request.compression {
+            observer.notice(Notice::NotCompressed);
+        }
+    }
+
+    /// Returns the plan of this end, with its engine.
+    fn plan(
+        &self,
+        terms: &Terms,
+        preserve: Preserve,
+        request: &Request,
+        accept: &Accept,
+        keys: &TransferKeys,
+    ) -> Result<Plan, Error> {
+        let options = self.options;
+        let engine = options.engine.make(options.implementations);
+        let engine = engine
+            .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
+        let changes = match self.role {
+            Role::Push => Arc::new(names::changes(&preserve, &accept.numbers, &request.transfer)?),
+            Role::Pull => Arc::default(),
+        };
+        Ok(Plan {
+            preserve,
+            changes,
+            open_files_max: open_files_max(accept.lanes, terms.streams_max),
+            folders_key: Some(keys.folders()),
+            delta_key: Some(keys.delta()),
+            ..Plan::of(options, *terms, engine)
+        })
+    }
+
+    /// Returns the sending side at this end of a push to `name`.
+    fn sending_side<'a>(
+        &'a self,
+        plan: &'a Plan,
+        paths: &'a [Vec<u8>],
+        name: Option<&'a [u8]>,
+        notices: Sender<Notice>,
+    ) -> Result<SendingSide<'a>, Error> {
+        let options = self.options;
+        let (following, listed) = (options.following, options.listed.as_deref());
+        let walk = walk_options(
+            options.recursive,
+            options.one_file_system,
+            &plan.preserve,
+            &plan.changes,
+            &options.patterns,
+        )?;
+        Ok(SendingSide {
+            plan,
+            sought: Sought { paths, name, following, globs: false, listed },
+            confinement: None,
+            walk,
+            standard_input: self.sources.iter().any(is_standard_stream),
+            notices,
+        })
     }
 
     /// Returns the receiving side at this end of a pull.
@@ -691,30 +728,5 @@ impl Transfer<'_> {
             placement: terms.placement,
             tier: self.options.implementations.name(terms.suite.protection()).into(),
         }
-    }
-}
-
-fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u16) -> Plan {
-    Plan {
-        terms: *terms,
-        engine,
-        limit_rate: options.limit_rate,
-        shared_rate: None,
-        open_files_max: open_files_max(far_lanes, terms.streams_max),
-        measured_end: options.measured_end,
-        digest: options.digest,
-        trust_partial: options.trust_partial,
-        dry_run: options.dry_run,
-        fsync: options.fsync,
-        preserve: options.preserve.clone(),
-        upkeep: options.upkeep.clone(),
-        update: options.update,
-        changes: Arc::default(),
-        sizes: options.sizes,
-        sink: options.sink,
-        portion: options.portion,
-        folders_key: None,
-        delta_key: None,
-        timeout: options.timeout,
     }
 }

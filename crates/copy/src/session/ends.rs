@@ -22,8 +22,8 @@ use crate::{
     error::Error,
     journal::{Identity, Journal, State as JournalState},
     options::{
-        Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Portion, Preserve, Sameness, Sink, Sizes,
-        Upkeep,
+        Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Options, Portion, Preserve, Sameness,
+        Sink, Sizes, Upkeep,
     },
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, known_identity, path_hash},
@@ -128,6 +128,32 @@ impl Plainness {
 }
 
 impl Plan {
+    /// Returns the plan by these options of an end that has no keys and opens as many files as it likes.
+    pub(crate) fn of(options: &Options, terms: Terms, engine: Arc<dyn Engine>) -> Self {
+        Self {
+            terms,
+            engine,
+            limit_rate: options.limit_rate,
+            shared_rate: None,
+            open_files_max: usize::MAX,
+            measured_end: options.measured_end,
+            digest: options.digest,
+            trust_partial: options.trust_partial,
+            dry_run: options.dry_run,
+            fsync: options.fsync,
+            preserve: options.preserve.clone(),
+            upkeep: options.upkeep.clone(),
+            update: options.update,
+            changes: Arc::default(),
+            sizes: options.sizes,
+            sink: options.sink,
+            portion: options.portion,
+            folders_key: None,
+            delta_key: None,
+            timeout: options.timeout,
+        }
+    }
+
     /// Returns whether an existing file counts only if its content was read and is that of the source: a digest states
     /// what was read.
     pub(crate) fn compares_content(&self) -> bool {
@@ -159,28 +185,8 @@ impl Plan {
             compression: Compression::None,
             delta: Delta::Never,
         };
-        Self {
-            terms,
-            engine: Arc::new(sealane_engine::Inline::default()),
-            limit_rate: None,
-            shared_rate: None,
-            open_files_max: 1,
-            measured_end: MeasuredEnd::Both,
-            digest: false,
-            trust_partial: false,
-            dry_run: false,
-            fsync: false,
-            preserve: Preserve::default(),
-            upkeep: Upkeep::default(),
-            update: false,
-            changes: Arc::default(),
-            sizes: Sizes::default(),
-            sink: Sink::Null,
-            portion: None,
-            folders_key: None,
-            delta_key: None,
-            timeout: Duration::from_secs(5),
-        }
+        let options = Options { sink: Sink::Null, timeout: Duration::from_secs(5), ..Options::default() };
+        Self { open_files_max: 1, ..Self::of(&options, terms, Arc::new(sealane_engine::Inline::default())) }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Guarantees: a request is checked before anything is opened; the client gets the reason of a refusal.
 
+mod asked;
+
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     sync::{
@@ -12,45 +14,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender, bounded};
 use sealane_engine::{Implementations, Inline};
 use sealane_lanes::{CpuClock, Limiter};
 use sealane_peer::Channel;
-use sealane_tree::RelativePath;
-use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
     names,
-    options::{MeasuredEnd, ModeRules, Preserve, Sink},
+    options::{MeasuredEnd, ModeRules, Preserve},
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, Hello, LANES_MAX, LISTED_MESSAGES_MAX, Message, Numbers, Request, Role},
+        message::{Accept, DataPath, Hello, LANES_MAX, Message, Numbers, Request, Role},
     },
     receive::permit::Permit,
     send::work::PACK_ENTRIES,
     session::{
-        accept::{Registry, bind},
+        accept::{Expected, Registry, bind},
         agree::{self, Policy, Terms},
-        budget::Budget,
+        budget::{Budget, Reservation},
         carriage::{Carriage, Part},
         control::{Control, NOTICES_MAX, Notices, Outcome},
         door::{self, Bounds, NoReception},
-        ends::{FLIGHT_BYTES, Plainness, Plan, open_files_max},
+        ends::{FLIGHT_BYTES, Plan, open_files_max},
         line::Lines,
         messages,
         open::watch,
-        place::{self, Asked, Confinement, Sought},
+        place::{Confinement, Place, Sought},
         receiving::{ReceivingSide, this_boot},
         sending::{SendingSide, walk_options},
     },
     shared::start,
-    summary::Progress,
+    summary::{Notice, Progress},
 };
 
-/// The maximum number of sources per request.
-const SOURCES_MAX: usize = 1024;
+use asked::{Asked, rights, target, terms};
+
 /// The number of simultaneous unproved connections to a transfer's own port.
 const STRANGERS_MAX: usize = 128;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,8 +68,6 @@ const THREADS: usize = 5;
 const SPARE_BYTES: usize = 32 << 20;
 /// The number of files that a peer may have begun even if descriptors are scarce.
 const OPEN_FILES_MIN: usize = 64;
-/// Streams take at most this fraction of a peer's descriptors, unless they are requested.
-const STREAMS_SHARE: usize = 16;
 /// The shortest timeout, whatever the client requests, unless the operator's is shorter.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
@@ -147,122 +145,35 @@ fn serve_greeted(
     doors: &Doors<'_>,
     account: &mut Account,
 ) -> Result<(), Error> {
-    let deadline = Instant::now() + rules.timeout_max;
-    let (request, request_frame) = match messages::receive(channel, deadline)? {
-        (Message::Request(request), frame) => (*request, Zeroizing::new(frame)),
-        (Message::Abort(abort), _) => return Err(abort.into()),
-        _ => return Err(Error::protocol("the client makes no request")),
-    };
-    let listed = listed(channel, &request, deadline)?;
-    let paths = listed.as_deref().map_or(0, <[_]>::len);
-    let plain = Plainness { digest: request.digest, dry_run: request.dry_run, sink: request.sink };
-    if request.portion.is_some() && (!plain.fits_portion(paths) || request.journal.is_none()) {
-        return Err(Error::protocol("a part of a file is one listed path, without a digest"));
-    }
+    let asked = Asked::receive(channel, Instant::now() + rules.timeout_max)?;
+    let request = &asked.request;
     account.role = Some(request.role);
     account.paths.clone_from(&request.paths);
-    let mut terms = agree::judge(&request, rules.policy, agree::processors(), hello.processors)?;
-    if let Doors::Shared { budget, .. } = doors {
-        // If descriptors are scarce, none are reserved for streams that may never be opened.
-        let spare = u16::try_from(budget.share() / STREAMS_SHARE).unwrap_or(u16::MAX);
-        terms.streams_max = terms.streams_max.min(spare).max(terms.streams);
-    }
-    terms.delta = agree::delta(&request, rules.may_read)?;
+    let terms = terms(request, hello, rules, doors)?;
     account.terms = Some(terms);
-    let permitted = match request.role {
-        Role::Push => rules.may_write,
-        Role::Pull => rules.may_read,
-    };
-    if !permitted {
-        let what = if request.role == Role::Push { "write" } else { "read" };
-        return Err(Error::new(ErrorKind::Refused, format!("this peer has no right to {what} here")));
-    }
-    let deletes = match request.role {
-        Role::Push => request.upkeep.delete.is_some(),
-        Role::Pull => request.upkeep.remove_sources,
-    };
-    if deletes && !rules.may_delete {
-        return Err(Error::new(ErrorKind::Refused, "this peer has no right to delete here"));
-    }
-    if request.paths.len() > SOURCES_MAX {
-        let message =
-            format!("{} sources are too many; the limit is {SOURCES_MAX} at once", request.paths.len());
-        return Err(Error::new(ErrorKind::Refused, message));
-    }
-    let mut plan = plan(&request, &terms, hello, rules);
+    rights(request, rules)?;
+    let mut plan = plan(request, &terms, hello, rules);
     if request.role == Role::Pull {
         plan.changes = Arc::new(names::changes(&plan.preserve, &request.numbers, &request.transfer)?);
     }
-    let _reservation = match doors {
-        Doors::Own { .. } => None,
-        Doors::Shared { budget, .. } => {
-            let peer = rules.peer.unwrap_or_default();
-            plan.open_files_max = plan.open_files_max.min((budget.share() / 4).max(OPEN_FILES_MIN));
-            let need = descriptors(&request, &plan, budget.share());
-            Some(budget.reserve(peer, need, || wait(channel))?)
-        }
-    };
+    let _reservation = reserve(channel, request, &mut plan, rules, doors)?;
     spare_memory(&plan)?;
     let deadline = Instant::now() + rules.timeout_max;
-    let journal = request.journal.map(|name| rules.journal(name));
-    let writes = request.role == Role::Push && request.sink == Sink::Files;
-    let place = match request.paths.as_slice() {
-        [path] if writes => {
-            let asked =
-                Asked { path, into_directory: request.into_directory, as_named: request.as_named, journal };
-            Some(place::target(asked, rules.confinement.as_ref())?)
-        }
-        [_] => None,
-        [_, ..] if request.role == Role::Pull => None,
-        _ => return Err(Error::protocol("a request needs a path, and a target only one")),
-    };
-    let own = match doors {
-        Doors::Own { reached } => Some(own_door(&request, *reached).map_err(|error| {
-            Error::new(ErrorKind::Connect, format!("cannot listen for data streams: {error}"))
-        })?),
-        Doors::Shared { .. } => None,
-    };
-    let no_bell = |error| Error::io("cannot make an event descriptor", &error);
-    let (registry, port) = match (doors, &own) {
-        (Doors::Shared { registry, port, .. }, _) => ((*registry).clone(), *port),
-        (Doors::Own { .. }, own) => {
-            let address = own.as_ref().and_then(|listener| listener.local_addr().ok());
-            (Registry::new().map_err(no_bell)?, address.map_or(0, |address| address.port()))
-        }
-    };
-    let accept = Accept {
-        level: terms.level,
-        suite: terms.suite.code(),
-        streams: terms.streams,
-        streams_max: terms.streams_max,
-        lanes: terms.lanes,
-        compression: terms.compression,
-        delta: terms.delta,
-        data_port: port,
-        name: place.as_ref().and_then(|place| place.name.clone()),
-        may_own: may_own(rules),
-        numbers: match request.role {
-            Role::Push if rules.may_own && plan.preserve.asks_for_numbers() => names::told(&request.transfer),
-            _ => Numbers::default(),
-        },
-    };
+    let place = target(request, rules)?;
+    let entrance = Entrance::open(request, doors)?;
     // This precedes the answer: the client's streams may arrive very quickly.
-    let registration = registry
+    let registration = entrance
+        .registry
         .announce(request.transfer)
         .ok_or_else(|| Error::protocol("the transfer's name is in use"))?;
-    let accept_frame = Message::Accept(accept).encode();
-    let master = agree::master(channel, &request)?;
-    let keys = match request.relayed {
-        true => TransferKeys::relayed(rules.implementations, &master, &request.transfer),
-        false => TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame),
-    };
+    let accept = accept(request, &plan, rules, place.as_ref(), entrance.port);
+    let keys = answer(channel, &asked, rules, accept, deadline)?;
     plan.folders_key = Some(keys.folders());
     plan.delta_key = Some(keys.delta());
-    channel.send(&accept_frame, deadline)?;
     let join_key = keys.join();
     let prover = Prover::new(&join_key, terms.level);
     let (notices, pending) = bounded(NOTICES_MAX);
-    let part = own.as_ref().and_then(own_port).map_or(Part::None, Part::PassesOn);
+    let part = entrance.own.as_ref().and_then(own_port).map_or(Part::None, Part::PassesOn);
     let mut control = Control {
         channel,
         notices: Notices::Peer,
@@ -281,96 +192,164 @@ fn serve_greeted(
     let timeout = plan.timeout;
     let keep = move |lines: &Lines| {
         let expected = registration.expect(lines.clone(), keys, prover);
-        let mut newest = vec![0; usize::from(lines.count())];
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            if let Some(listener) = &own {
-                let (registry, is_over) = (&registry, &is_over);
-                start(scope, "door", (lines.stop(), lines.bells()), move || {
-                    listen(listener, registry, lines, || is_over.load(SeqCst));
-                });
-            }
-            watch(lines, timeout, || expected.take_up(&mut newest));
-            is_over.store(true, SeqCst);
-            registry.ring();
-        });
+        entrance.keep(lines, timeout, &expected);
     };
     let outcome = match request.role {
-        Role::Push => {
-            let names = request.names.iter().map(Vec::as_slice);
-            let name = place.as_ref().and_then(|place| place.name.as_deref());
-            let (recursive, hard_links) = (request.recursive, request.preserve.hard_links);
-            let permit = match &listed {
-                Some(listed) => Permit::listed(listed, recursive, hard_links),
-                // Between two servers, only the sender knows the matches of patterns.
-                None if name.is_none() && request.globs => {
-                    Permit::matching(request.names.iter().map(Vec::as_slice), recursive, hard_links)
-                }
-                None if name.is_none() && request.names.is_empty() => Permit::unnamed(recursive, hard_links),
-                None => Permit::new(name, names, recursive, hard_links),
-            };
-            let side = ReceivingSide {
-                plan: &plan,
-                permit,
-                modes: rules.modes,
-                may_own: rules.may_own,
-                place,
-                standard_output: None,
-                skip_same: request.skip_same,
-                update: request.update,
-                patterns: &request.patterns,
-                one_file_system: request.one_file_system,
-                notices,
-            };
-            side.run(&mut control, keep)?
-        }
-        Role::Pull => {
-            let side = SendingSide {
-                plan: &plan,
-                sought: Sought {
-                    paths: &request.paths,
-                    name: request.name.as_deref(),
-                    following: request.following,
-                    globs: request.globs,
-                    listed: listed.as_deref(),
-                },
-                confinement: rules.confinement.as_ref(),
-                walk: walk_options(
-                    request.recursive,
-                    request.one_file_system,
-                    &request.preserve,
-                    &plan.changes,
-                    &request.patterns,
-                )?,
-                standard_input: false,
-                notices,
-            };
-            side.run(&mut control, keep)?
-        }
+        Role::Push => receiving_side(&asked, &plan, rules, place, notices).run(&mut control, keep)?,
+        Role::Pull => sending_side(&asked, &plan, rules, notices)?.run(&mut control, keep)?,
     };
     account.outcome = Some(outcome);
     Ok(())
 }
 
-/// Receives the list that a request announces.
-fn listed(
+/// The place where data streams arrive.
+struct Entrance {
+    /// The listener of this transfer alone, if it has one.
+    own: Option<TcpListener>,
+    registry: Registry,
+    port: u16,
+}
+
+impl Entrance {
+    fn open(request: &Request, doors: &Doors<'_>) -> Result<Self, Error> {
+        let reached = match doors {
+            Doors::Shared { registry, port, .. } => {
+                return Ok(Self { own: None, registry: (*registry).clone(), port: *port });
+            }
+            Doors::Own { reached } => *reached,
+        };
+        let own = bind(own_address(request.data_path, reached), request.data_ports).map_err(|error| {
+            Error::new(ErrorKind::Connect, format!("cannot listen for data streams: {error}"))
+        })?;
+        let registry =
+            Registry::new().map_err(|error| Error::io("cannot make an event descriptor", &error))?;
+        let port = own.local_addr().map_or(0, |address| address.port());
+        Ok(Self { own: Some(own), registry, port })
+    }
+
+    /// Admits streams until the transfer is over.
+    fn keep(&self, lines: &Lines, timeout: Duration, expected: &Expected) {
+        let mut newest = vec![0; usize::from(lines.count())];
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            if let Some(listener) = &self.own {
+                let is_over = &is_over;
+                start(scope, "door", (lines.stop(), lines.bells()), move || {
+                    listen(listener, &self.registry, lines, || is_over.load(SeqCst));
+                });
+            }
+            watch(lines, timeout, || expected.take_up(&mut newest));
+            is_over.store(true, SeqCst);
+            self.registry.ring();
+        });
+    }
+}
+
+/// Reserves descriptors of a daemon, and bounds the files that the peer may have begun by its share of them.
+fn reserve<'a>(
     channel: &mut Channel,
     request: &Request,
+    plan: &mut Plan,
+    rules: &Rules,
+    doors: &Doors<'a>,
+) -> Result<Option<Reservation<'a>>, Error> {
+    let Doors::Shared { budget, .. } = doors else { return Ok(None) };
+    let peer = rules.peer.unwrap_or_default();
+    plan.open_files_max = plan.open_files_max.min((budget.share() / 4).max(OPEN_FILES_MIN));
+    let need = descriptors(request, plan, budget.share());
+    budget.reserve(peer, need, || wait(channel)).map(Some)
+}
+
+/// Answers that the request is accepted. Returns the keys, which depend on the bytes of both messages.
+fn answer(
+    channel: &mut Channel,
+    asked: &Asked,
+    rules: &Rules,
+    accept: Accept,
     deadline: Instant,
-) -> Result<Option<Vec<RelativePath>>, Error> {
-    let Some(messages) = request.listed else { return Ok(None) };
-    if messages > LISTED_MESSAGES_MAX || request.paths.len() != 1 {
-        return Err(Error::protocol("a list of paths is bounded, and below one source"));
+) -> Result<TransferKeys, Error> {
+    let accept_frame = Message::Accept(accept).encode();
+    let Asked { request, frame, .. } = asked;
+    let master = agree::master(channel, request)?;
+    let keys = match request.relayed {
+        true => TransferKeys::relayed(rules.implementations, &master, &request.transfer),
+        false => TransferKeys::new(rules.implementations, &master, frame, &accept_frame),
+    };
+    channel.send(&accept_frame, deadline)?;
+    Ok(keys)
+}
+
+fn accept(request: &Request, plan: &Plan, rules: &Rules, place: Option<&Place>, data_port: u16) -> Accept {
+    let terms = &plan.terms;
+    Accept {
+        level: terms.level,
+        suite: terms.suite.code(),
+        streams: terms.streams,
+        streams_max: terms.streams_max,
+        lanes: terms.lanes,
+        compression: terms.compression,
+        delta: terms.delta,
+        data_port,
+        name: place.and_then(|place| place.name.clone()),
+        may_own: may_own(rules),
+        numbers: match request.role {
+            Role::Push if rules.may_own && plan.preserve.asks_for_numbers() => names::told(&request.transfer),
+            _ => Numbers::default(),
+        },
     }
-    let mut listed = Vec::new();
-    for _ in 0..messages {
-        match messages::receive(channel, deadline)?.0 {
-            Message::Listed(paths) => listed.extend(paths),
-            Message::Abort(abort) => return Err(abort.into()),
-            _ => return Err(Error::protocol("the client does not send the list that it has announced")),
-        }
+}
+
+fn receiving_side<'a>(
+    asked: &'a Asked,
+    plan: &'a Plan,
+    rules: &Rules,
+    place: Option<Place>,
+    notices: Sender<Notice>,
+) -> ReceivingSide<'a> {
+    let request = &asked.request;
+    let names = request.names.iter().map(Vec::as_slice);
+    let name = place.as_ref().and_then(|place| place.name.as_deref());
+    let (recursive, hard_links) = (request.recursive, request.preserve.hard_links);
+    let permit = match &asked.listed {
+        Some(listed) => Permit::listed(listed, recursive, hard_links),
+        // Between two servers, only the sender knows the matches of patterns.
+        None if name.is_none() && request.globs => Permit::matching(names, recursive, hard_links),
+        None if name.is_none() && request.names.is_empty() => Permit::unnamed(recursive, hard_links),
+        None => Permit::new(name, names, recursive, hard_links),
+    };
+    ReceivingSide {
+        plan,
+        permit,
+        modes: rules.modes,
+        may_own: rules.may_own,
+        place,
+        standard_output: None,
+        skip_same: request.skip_same,
+        update: request.update,
+        patterns: &request.patterns,
+        one_file_system: request.one_file_system,
+        notices,
     }
-    Ok(Some(listed))
+}
+
+fn sending_side<'a>(
+    asked: &'a Asked,
+    plan: &'a Plan,
+    rules: &'a Rules,
+    notices: Sender<Notice>,
+) -> Result<SendingSide<'a>, Error> {
+    let request = &asked.request;
+    let sought = Sought {
+        paths: &request.paths,
+        name: request.name.as_deref(),
+        following: request.following,
+        globs: request.globs,
+        listed: asked.listed.as_deref(),
+    };
+    let (recursive, one_file_system) = (request.recursive, request.one_file_system);
+    let walk = walk_options(recursive, one_file_system, &plan.preserve, &plan.changes, &request.patterns)?;
+    let confinement = rules.confinement.as_ref();
+    Ok(SendingSide { plan, sought, confinement, walk, standard_input: false, notices })
 }
 
 /// Sends a client the message that it must wait, and checks whether it still does.
@@ -404,10 +383,6 @@ fn descriptors(request: &Request, plan: &Plan, share: usize) -> usize {
     };
     let fixed = CHANNEL_DESCRIPTORS + streams + 2 * request.paths.len();
     fixed + (files + lanes * LANE_DESCRIPTORS).min(share.saturating_sub(fixed))
-}
-
-fn own_door(request: &Request, reached: Option<IpAddr>) -> std::io::Result<TcpListener> {
-    bind(own_address(request.data_path, reached), request.data_ports)
 }
 
 /// Returns the address at which this host reaches its own listener.

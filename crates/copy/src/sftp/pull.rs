@@ -21,7 +21,6 @@ use futures_util::{
     future::{Either, LocalBoxFuture, select},
     stream::FuturesUnordered,
 };
-use sealane_lanes::Placement;
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_tree::{
     Changes, EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName,
@@ -32,7 +31,7 @@ use crate::{
     content,
     error::Error,
     journal, names,
-    options::{Level, Preserve},
+    options::Preserve,
     proto::entry::{Entry, listed_hash, path_hash},
     receive::{
         apply::Applier,
@@ -48,21 +47,21 @@ use crate::{
         leftovers,
         receiving::{Opened, give_up},
         sending::filter,
-        transfer::{Transfer, own_process_cpu_seconds},
+        transfer::Transfer,
     },
     sftp::{
         far::{Far, Trouble},
         get::{Found, Get},
         link::Fault,
         place::below,
-        push::{plan, terms},
+        push::{plan, summary, tell_agreement},
         put::metadata,
         roots::{self, Root, Wanted, text},
         survey::{self, Sight, descend},
         texts::text_of_link,
         told,
     },
-    summary::{CpuSeconds, Notice, Observer, Summary},
+    summary::{Notice, Observer, Summary},
 };
 
 /// The maximum number of files in flight.
@@ -99,20 +98,9 @@ pub(super) fn run(
     let side = transfer.receiving_side(&plan, place, notices.clone())?;
     let Opened { mut receiving, prune, present, .. } = side.open(transfer.progress.clone())?;
     claims::keep_unaltered(&mut receiving.files, options.trust_partial);
-    let agreement = terms(1).agreement();
-    observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
-    if plan.preserve.owner != options.preserve.owner {
-        observer.notice(Notice::OwnersNotKept);
-    }
-    let (hard_links, xattrs) = (options.preserve.hard_links, options.preserve.xattrs);
-    if hard_links || xattrs {
-        observer.notice(Notice::NotToldOverSftp { hard_links, xattrs });
-    }
     let resumed: u64 =
         receiving.files.resumable.partial.values().map(|partial| partial.ledger.covered_bytes()).sum();
-    if resumed > 0 {
-        observer.notice(Notice::Resuming { bytes: resumed });
-    }
+    tell_agreement(transfer, plan.preserve.owner, resumed, observer);
     let outcome = told(&pending, observer, || {
         let pull = Pull {
             transfer,
@@ -145,21 +133,9 @@ pub(super) fn run(
         failed: counts.failed.get() + counters.failed.load(Relaxed),
         deleted: pruned.deleted,
         undeleted: pruned.undeleted,
-        removed: 0,
-        unremoved: 0,
         dropped: transfer.asked_for(receiving.files.dropped(), plan.preserve.owner),
-        seconds: transfer.started.elapsed().as_secs_f64(),
-        cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
-        resent_bytes: 0,
-        spared_bytes: 0,
-        matched_bytes: 0,
         resumed_bytes: resumed,
-        level: Level::Private,
-        suite: None,
-        streams: far.streams(),
-        lanes: 1,
-        placement: Placement::Connection,
-        tier: far.cipher().map_or_else(|| "by its own choice".into(), Into::into),
+        ..summary(transfer, far)
     })
 }
 

@@ -25,14 +25,14 @@ use sealane_engine::{Buffer, Inline, Suite};
 use sealane_lanes::Placement;
 use sealane_peer::chain;
 use sealane_sftp::Extension;
-use sealane_tree::{ShownPath, SourceRoot};
+use sealane_tree::{ShownPath, SourceRoot, WalkOptions};
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{file_name, lease, lease_name},
+    journal::{Journal, State as JournalState, file_name, lease, lease_name},
     names,
-    options::{Compression, Delta, Level, MeasuredEnd},
-    proto::message::Numbers,
+    options::{Compression, Delta, Level, Ownership},
+    proto::message::{Numbers, Role},
     proto::record::DATA_BYTES_MAX,
     receive::{
         permit::Permit,
@@ -60,7 +60,7 @@ use crate::{
     sftp::{
         far::{Far, Trouble},
         link::{Link, UNDER_WAY_BYTES},
-        place,
+        place::{self, Place},
         put::{Lease, Put, Rules},
         remains::Remains,
         resume,
@@ -68,7 +68,7 @@ use crate::{
         told,
     },
     shared::{self, start},
-    summary::{CpuSeconds, Notice, Observer, Summary},
+    summary::{CpuSeconds, Dropped, Notice, Observer, Summary},
 };
 
 /// The number of records per batch, besides room for a closing record.
@@ -97,30 +97,9 @@ pub(super) fn terms(streams: u16) -> Terms {
 }
 
 pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
-    let options = transfer.options;
-    Plan {
-        terms: terms(1),
-        // Records are not sealed.
-        engine: Arc::new(Inline::new(options.implementations)),
-        limit_rate: options.limit_rate,
-        shared_rate: None,
-        open_files_max: usize::MAX,
-        measured_end: MeasuredEnd::Both,
-        digest: false,
-        trust_partial: options.trust_partial,
-        dry_run: options.dry_run,
-        fsync: options.fsync,
-        preserve: options.preserve.clone(),
-        upkeep: options.upkeep.clone(),
-        update: options.update,
-        changes: Arc::default(),
-        sizes: options.sizes,
-        sink: options.sink,
-        portion: None,
-        folders_key: None,
-        delta_key: None,
-        timeout: options.timeout,
-    }
+    // Records are not sealed.
+    let engine = Arc::new(Inline::new(transfer.options.implementations));
+    Plan::of(transfer.options, terms(1), engine)
 }
 
 /// Sends everything to a far host.
@@ -130,23 +109,8 @@ pub(super) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Summary, Error> {
     let options = transfer.options;
-    let reactor = &far.reactor;
-    if options.fsync && !far.any()?.has(Extension::Fsync) {
-        let message = format!("--fsync: the SFTP server of {} cannot flush files to disk", far.host);
-        return Err(Error::new(ErrorKind::Refused, message));
-    }
-    let asked = far_path(transfer.target);
-    // A long path makes each look at the far host cost a round trip.
-    let (host, sight, may_give) = reactor.run(async {
-        Ok(join3(resume::host(far, transfer), place::look(far, &asked), far.may_give_files_away()).await)
-    })?;
-    let (host, sight) = (host?, sight?);
-    let key = resume::journal_key(transfer, &host, &sight.resolved);
-    let state_dir = options.remote.state_dir.as_deref();
-    let began = key.zip(state_dir).is_some_and(|(key, folder)| folder.join(file_name(key)).exists());
-    let place = sight.target(far, transfer.takes_several(), options.as_named, began)?;
+    let (place, key, owner) = target(transfer, far)?;
     let mut plan = plan(transfer);
-    let owner = options.preserve.owner.where_it(may_give?);
     plan.preserve.owner = owner;
     let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
     let sought = Sought {
@@ -157,12 +121,14 @@ pub(super) fn run(
         listed: options.listed.as_deref(),
     };
     let has_input = transfer.sources.iter().any(is_standard_stream);
-    let mut sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
-    let names = paths.iter().map(Vec::as_slice);
+    let sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
     let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
     let permit = match &options.listed {
         Some(listed) => Permit::listed(listed, recursive, hard_links),
-        None => Permit::new(place.name.as_deref(), names, recursive, hard_links),
+        None => {
+            let names = paths.iter().map(Vec::as_slice);
+            Permit::new(place.name.as_deref(), names, recursive, hard_links)
+        }
     };
     if options.upkeep.delete.is_some() {
         prune::check(&permit)?;
@@ -171,53 +137,26 @@ pub(super) fn run(
     let walk =
         walk_options(recursive, options.one_file_system, &plan.preserve, &plan.changes, &options.patterns)?;
     if !options.dry_run {
-        reactor.run(place.make(far))?;
+        far.reactor.run(place.make(far))?;
     }
-    let mut journal = None;
-    // Without such a folder there is no journal, and interrupted large files are sent anew.
-    let state_folder = state_dir.and_then(|folder| Some((folder, resume::state_folder(folder).ok()?)));
-    if let (Some(key), Some((folder, opened)), false) = (key, state_folder, options.dry_run) {
-        let (opened, mut state) = hold_journal(opened.as_fd(), key, folder, &[])?;
-        reactor.run(resume::check_presence(far, &place, &mut state))?;
-        journal = Some((opened, state));
-    }
-    let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
-    let number = journal.as_ref().map(|(journal, _)| resume::number(journal));
-    let is_resumed = journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed());
-    let mut remains = Remains::new(number.filter(|_| is_resumed));
+    let journal = journal(transfer, far, &place, key)?;
+    let survey = Survey {
+        far,
+        root: &place.root,
+        permit: &permit,
+        skip_same: options.skip_same,
+        update: options.update,
+        sameness: options.upkeep.sameness,
+        existing: options.upkeep.existing.matters(),
+        with_owner: owner.is_wanted(),
+        checksum: options.upkeep.checksum.then_some(&sources.source),
+    };
     transfer.progress.is_comparing.store(true, Relaxed);
-    if !place.is_free {
-        let survey = Survey {
-            far,
-            root: &place.root,
-            permit: &permit,
-            skip_same: options.skip_same,
-            update: options.update,
-            sameness: options.upkeep.sameness,
-            existing: options.upkeep.existing.matters(),
-            with_owner: owner.is_wanted(),
-            checksum: options.upkeep.checksum.then_some(&sources.source),
-        };
-        possessions = reactor.run(survey.possessions(&mut remains))?;
-        if !options.dry_run {
-            reactor.run(remains.clear(far, &place.root))?;
-        }
-    }
-    if let Some((_, state)) = &journal {
-        possessions.partial =
-            reactor.run(resume::claims(far, &place, state, transfer))?.into_iter().collect();
-    }
-    let agreement = Terms { ..terms(1) }.agreement();
-    observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
-    if owner != options.preserve.owner {
-        observer.notice(Notice::OwnersNotKept);
-    }
-    transfer.progress.is_comparing.store(false, Relaxed);
+    let (possessions, remains) = possessions(transfer, &place, &survey, journal.as_ref())?;
     let claimed = possessions.partial.values().flatten();
-    let resumed: u64 = claimed.map(|claim| claim.range.end - claim.range.start).sum();
-    if resumed > 0 {
-        observer.notice(Notice::Resuming { bytes: resumed });
-    }
+    let resumed = claimed.map(|claim| claim.range.end - claim.range.start).sum();
+    tell_agreement(transfer, owner, resumed, observer);
+    transfer.progress.is_comparing.store(false, Relaxed);
     let (notices, pending) = bounded(NOTICES_MAX);
     let sending = Arc::new(ends::sending(&plan, possessions, notices.clone(), transfer.progress.clone())?);
     if has_input {
@@ -235,72 +174,123 @@ pub(super) fn run(
         folder_modes: options.preserve.folder_modes,
         dry_run: options.dry_run,
         backups: ends::backups(&plan, place.name.as_deref()),
-        key: number,
+        key: journal.as_ref().map(|(journal, _)| resume::number(journal)),
         lease: key.filter(|_| journal.is_some()).map(|key| (lease_name(key), lease(permit.covers()))),
     };
     let first_temp = u64::from_le_bytes(random()?);
-    let target = (place.root.clone(), place.shown.clone(), place.name.clone());
-    let put = Put::new(far, target, rules, journal, notices, first_temp);
+    let put = Put::new(far, (place.root, place.shown, place.name), rules, journal, notices, first_temp);
     let push = Push { transfer, far, sending: &sending, put: &put, remains, known: Cell::default() };
-    let missing = std::mem::take(&mut sources.missing);
-    let removal = (options.upkeep.remove_sources && !options.dry_run)
-        .then(|| Removal { source: sources.source.clone(), walk: walk.clone() });
-    let unnamed = |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
-    let lists_target = sources.source.roots().iter().any(unnamed);
-    let outcome = told(&pending, observer, || {
-        thread::scope(|scope| {
-            let ends = (&*sending.stop, &*sending.bells);
-            let scanned = start(scope, "scan", ends, || match has_input {
-                true => scan::finish(&sending),
-                false => scan::run(&sending, sources.source.walk(walk), || sources.source.reader()),
-            });
-            let foretold = options
-                .dry_run
-                .then(|| start(scope, "foretell", ends, || foretell(&sending, sources.source.reader())));
-            let foretold = foretold.flatten();
-            for (path, error) in missing {
-                sending.filling.failed(&ShownPath::new(path), error.message);
-            }
-            if lists_target {
-                sending.filling.manifest.list_target(false);
-            }
-            let outcome = push.run(sources.source.reader(), &permit, removal);
-            sending.filling.queue.stop();
-            sending.stop.finish(&sending.bells);
-            // Threads that wait to pass on names or entries must not wait for ever.
-            while [&scanned, &foretold].into_iter().flatten().any(|thread| !thread.is_finished()) {
-                while sending.filling.manifest.take().is_some() {}
-                while sending.filling.preview.take().is_some() {}
-                thread::sleep(Duration::from_micros(50));
-            }
-            outcome
-        })
-    });
-    let (pruned, removed) = outcome?;
-    let finished = conclusion(&sending);
-    Ok(Summary {
-        bytes: if options.dry_run { put.foretold_bytes.get() } else { finished.bytes },
-        files: if options.dry_run { put.entries.get() } else { put.entries.get().min(finished.files) },
-        skipped: finished.skipped + put.unchanged.get(),
-        failed: finished.failed + put.failed.get(),
-        deleted: pruned.deleted,
-        undeleted: pruned.undeleted,
-        removed: removed.removed,
-        unremoved: removed.unremoved,
-        dropped: transfer.asked_for(put.dropped.get(), owner),
+    let walk = (!has_input).then_some(walk);
+    let (pruned, removed) = told(&pending, observer, || push.run_beside_scan(sources, walk, &permit))?;
+    Ok(push.summary(owner, pruned, removed))
+}
+
+/// Returns the place of the copy, the key of its journal, and the owners that can be kept there.
+fn target(transfer: &Transfer<'_>, far: &Far) -> Result<(Place, Option<[u8; 16]>, Ownership), Error> {
+    let options = transfer.options;
+    if options.fsync && !far.any()?.has(Extension::Fsync) {
+        let message = format!("--fsync: the SFTP server of {} cannot flush files to disk", far.host);
+        return Err(Error::new(ErrorKind::Refused, message));
+    }
+    let asked = far_path(transfer.target);
+    // A long path makes each look at the far host cost a round trip.
+    let (host, sight, may_give) = far.reactor.run(async {
+        Ok(join3(resume::host(far, transfer), place::look(far, &asked), far.may_give_files_away()).await)
+    })?;
+    let (host, sight) = (host?, sight?);
+    let key = resume::journal_key(transfer, &host, &sight.resolved);
+    let state_dir = options.remote.state_dir.as_deref();
+    let began = key.zip(state_dir).is_some_and(|(key, folder)| folder.join(file_name(key)).exists());
+    let place = sight.target(far, transfer.takes_several(), options.as_named, began)?;
+    Ok((place, key, options.preserve.owner.where_it(may_give?)))
+}
+
+/// Opens the journal. Without a folder for it there is none, and interrupted large files are sent anew.
+fn journal(
+    transfer: &Transfer<'_>,
+    far: &Far,
+    place: &Place,
+    key: Option<[u8; 16]>,
+) -> Result<Option<(Journal, JournalState)>, Error> {
+    let state_dir = transfer.options.remote.state_dir.as_deref();
+    let folder = state_dir.and_then(|folder| Some((folder, resume::state_folder(folder).ok()?)));
+    let (Some(key), Some((folder, opened)), false) = (key, folder, transfer.options.dry_run) else {
+        return Ok(None);
+    };
+    let (opened, mut state) = hold_journal(opened.as_fd(), key, folder, &[])?;
+    far.reactor.run(resume::check_presence(far, place, &mut state))?;
+    Ok(Some((opened, state)))
+}
+
+/// Returns what the target has already, and what other copies left there.
+fn possessions(
+    transfer: &Transfer<'_>,
+    place: &Place,
+    survey: &Survey<'_>,
+    journal: Option<&(Journal, JournalState)>,
+) -> Result<(Possessions, Remains), Error> {
+    let (far, reactor) = (survey.far, &survey.far.reactor);
+    let resumed = journal.filter(|(journal, _)| journal.is_resumed());
+    let mut remains = Remains::new(resumed.map(|(journal, _)| resume::number(journal)));
+    let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
+    if !place.is_free {
+        possessions = reactor.run(survey.possessions(&mut remains))?;
+        if !transfer.options.dry_run {
+            reactor.run(remains.clear(far, &place.root))?;
+        }
+    }
+    if let Some((_, state)) = journal {
+        possessions.partial = reactor.run(resume::claims(far, place, state, transfer))?.into_iter().collect();
+    }
+    Ok((possessions, remains))
+}
+
+/// Tells the user the terms, which are ssh's, and how much is not sent again.
+pub(super) fn tell_agreement(
+    transfer: &Transfer<'_>,
+    owner: Ownership,
+    resumed_bytes: u64,
+    observer: &mut dyn Observer,
+) {
+    observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..terms(1).agreement() }));
+    let preserve = &transfer.options.preserve;
+    if owner != preserve.owner {
+        observer.notice(Notice::OwnersNotKept);
+    }
+    let (hard_links, xattrs) = (preserve.hard_links, preserve.xattrs);
+    if transfer.role == Role::Pull && (hard_links || xattrs) {
+        observer.notice(Notice::NotToldOverSftp { hard_links, xattrs });
+    }
+    if resumed_bytes > 0 {
+        observer.notice(Notice::Resuming { bytes: resumed_bytes });
+    }
+}
+
+/// Returns the summary of a copy over SFTP that has moved nothing.
+pub(super) fn summary(transfer: &Transfer<'_>, far: &Far) -> Summary {
+    Summary {
+        bytes: 0,
+        files: 0,
+        skipped: 0,
+        failed: 0,
+        deleted: 0,
+        undeleted: 0,
+        removed: 0,
+        unremoved: 0,
+        dropped: Dropped::default(),
         seconds: transfer.started.elapsed().as_secs_f64(),
         cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
-        resent_bytes: finished.resent_bytes,
+        resent_bytes: 0,
         spared_bytes: 0,
         matched_bytes: 0,
-        resumed_bytes: finished.resumed_bytes,
+        resumed_bytes: 0,
         level: Level::Private,
         suite: None,
         streams: far.streams(),
         lanes: 1,
         placement: Placement::Connection,
         tier: far.cipher().map_or_else(|| "by its own choice".into(), Into::into),
-    })
+    }
 }
 
 /// Passes on the entries found by the scan that a dry run would send. It has a thread of its own, because it waits
@@ -337,6 +327,74 @@ struct Push<'a> {
 type Done = (usize, Builder, Result<(), Trouble>);
 
 impl Push<'_> {
+    /// Runs the push beside the scan of its sources, or, without one, with what is in the queue.
+    fn run_beside_scan(
+        &self,
+        mut sources: near::Sources,
+        walk: Option<WalkOptions>,
+        permit: &Permit,
+    ) -> Result<(Pruned, Removed), Error> {
+        let options = self.transfer.options;
+        let sending = self.sending;
+        let filling = &sending.filling;
+        let missing = std::mem::take(&mut sources.missing);
+        let source = &sources.source;
+        let removal = walk
+            .clone()
+            .filter(|_| options.upkeep.remove_sources && !options.dry_run)
+            .map(|walk| Removal { source: source.clone(), walk });
+        let unnamed =
+            |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
+        let lists_target = source.roots().iter().any(unnamed);
+        thread::scope(|scope| {
+            let ends = (&*sending.stop, &*sending.bells);
+            let scanned = start(scope, "scan", ends, || match walk {
+                None => scan::finish(sending),
+                Some(walk) => scan::run(sending, source.walk(walk), || source.reader()),
+            });
+            let foretold = options
+                .dry_run
+                .then(|| start(scope, "foretell", ends, || foretell(sending, source.reader())))
+                .flatten();
+            for (path, error) in missing {
+                filling.failed(&ShownPath::new(path), error.message);
+            }
+            if lists_target {
+                filling.manifest.list_target(false);
+            }
+            let outcome = self.run(source.reader(), permit, removal);
+            filling.queue.stop();
+            sending.stop.finish(&sending.bells);
+            // Threads that wait to pass on names or entries must not wait for ever.
+            while [&scanned, &foretold].into_iter().flatten().any(|thread| !thread.is_finished()) {
+                while filling.manifest.take().is_some() {}
+                while filling.preview.take().is_some() {}
+                thread::sleep(Duration::from_micros(50));
+            }
+            outcome
+        })
+    }
+
+    fn summary(&self, owner: Ownership, pruned: Pruned, removed: Removed) -> Summary {
+        let (put, finished) = (self.put, conclusion(self.sending));
+        let is_dry = self.transfer.options.dry_run;
+        let entries = put.entries.get();
+        Summary {
+            bytes: if is_dry { put.foretold_bytes.get() } else { finished.bytes },
+            files: if is_dry { entries } else { entries.min(finished.files) },
+            skipped: finished.skipped + put.unchanged.get(),
+            failed: finished.failed + put.failed.get(),
+            deleted: pruned.deleted,
+            undeleted: pruned.undeleted,
+            removed: removed.removed,
+            unremoved: removed.unremoved,
+            dropped: self.transfer.asked_for(put.dropped.get(), owner),
+            resent_bytes: finished.resent_bytes,
+            resumed_bytes: finished.resumed_bytes,
+            ..summary(self.transfer, self.far)
+        }
+    }
+
     fn run(
         &self,
         reader: sealane_tree::Reader,
