@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::beneath::is_blocked;
 use crate::path::{PathError, RelativePath, ShownPath};
+use crate::patterns::PatternError;
 
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,7 +106,7 @@ pub enum Error {
         /// The pattern as the caller gave it.
         pattern: String,
         /// The fault of the pattern.
-        source: globset::Error,
+        source: PatternError,
     },
     /// A pattern stands for more names than may be looked for.
     #[error("{path} matches too many names; name the folder that they are in", path = pattern)]

@@ -6,11 +6,10 @@
 //! path that matches no rule is included. An excluded directory is not looked into, so nothing below it can be
 //! included. Paths are matched as bytes, without the prefix that the root adds.
 
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
-
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::patterns::Patterns;
 
 /// One rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -37,10 +36,10 @@ struct Effect {
     directories_only: bool,
 }
 
-/// Rules in order, compiled into one automaton.
+/// Rules in order, whose patterns are matched together.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    globs: GlobSet,
+    patterns: Patterns,
     effects: Vec<Effect>,
     files: Arc<[FilterFile]>,
 }
@@ -48,7 +47,7 @@ pub struct Filter {
 impl Filter {
     /// Compiles `rules`; earlier ones win.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self> {
-        let mut globs = GlobSetBuilder::new();
+        let mut patterns = Patterns::default();
         let mut effects = Vec::new();
         for rule in rules {
             let (include, pattern) = match rule {
@@ -68,13 +67,11 @@ impl Filter {
             };
             let contents = with_contents.then(|| format!("{anchored}/**"));
             for glob in [Some(anchored), contents].into_iter().flatten() {
-                let glob = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
-                globs.add(glob.map_err(malformed)?);
+                patterns.push(&glob).map_err(malformed)?;
                 effects.push(Effect { include, directories_only });
             }
         }
-        let malformed = |source| Error::Pattern { pattern: String::new(), source };
-        Ok(Self { globs: globs.build().map_err(malformed)?, effects, files: Arc::default() })
+        Ok(Self { patterns, effects, files: Arc::default() })
     }
 
     /// Returns the same rules, after which those of filter files in the folders count.
@@ -103,8 +100,7 @@ impl Filter {
         if self.effects.is_empty() {
             return None;
         }
-        let matches = self.globs.matches_candidate(&Candidate::from_bytes(path));
         let applies = |index: &usize| is_directory || !self.effects[*index].directories_only;
-        matches.into_iter().filter(applies).min().map(|index| self.effects[index].include)
+        self.patterns.matching(path).filter(applies).min().map(|index| self.effects[index].include)
     }
 }

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::{Errno, read};
 
@@ -16,6 +15,7 @@ use crate::beneath::{Beneath, is_blocked};
 use crate::error::{Error, Operation, Result, failed};
 use crate::filter::{Filter, FilterFile, Rule};
 use crate::path::RelativePath;
+use crate::patterns::Patterns;
 
 /// The longest filter file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -50,7 +50,7 @@ impl FilterFile {
 /// Rules of `.gitignore`.
 #[derive(Debug, Default)]
 struct GitRules {
-    globs: GlobSet,
+    patterns: Patterns,
     /// For each, whether it includes, and whether it is about directories only.
     effects: Vec<(bool, bool)>,
 }
@@ -58,8 +58,7 @@ struct GitRules {
 impl GitRules {
     /// Lines that make no sense match nothing, as in git.
     fn new(text: &str) -> Self {
-        let mut globs = GlobSetBuilder::new();
-        let mut effects = Vec::new();
+        let mut rules = Self::default();
         for line in text.lines() {
             let mut line = line.trim_end_matches('\r');
             // Spaces at the end say nothing, unless a backslash is before them.
@@ -76,19 +75,16 @@ impl GitRules {
                 None if line.contains('/') => line.to_owned(),
                 None => format!("**/{line}"),
             };
-            let built = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
-            if let (Ok(glob), false) = (built, line.is_empty()) {
-                globs.add(glob);
-                effects.push((includes, directories_only));
+            if !line.is_empty() && rules.patterns.push(&glob).is_ok() {
+                rules.effects.push((includes, directories_only));
             }
         }
-        globs.build().map_or_else(|_| Self::default(), |globs| Self { globs, effects })
+        rules
     }
 
     fn decides(&self, path: &[u8], is_directory: bool) -> Option<bool> {
-        let matches = self.globs.matches_candidate(&Candidate::from_bytes(path));
         let applies = |index: &usize| is_directory || !self.effects[*index].1;
-        matches.into_iter().filter(applies).max().map(|index| self.effects[index].0)
+        self.patterns.matching(path).filter(applies).max().map(|index| self.effects[index].0)
     }
 }
 

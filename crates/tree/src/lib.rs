@@ -33,6 +33,7 @@ mod metadata;
 mod options;
 mod part;
 mod path;
+mod patterns;
 mod place;
 mod ranges;
 mod reader;
@@ -67,6 +68,7 @@ pub use metadata::{
 pub use options::{Backups, SmallFiles, TargetOptions};
 pub use part::PartFile;
 pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, ShownPath};
+pub use patterns::PatternError;
 pub use ranges::{Division, RANGES_MAX};
 pub use reader::{Extents, Looked, OpenFile, Reader};
 pub use root::{Anchor, Spot, TargetRoot};
