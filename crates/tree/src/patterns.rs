@@ -344,7 +344,7 @@ pub(crate) struct Patterns {
     paths: Index,
     /// Last components.
     names: Index,
-    /// What follows the last dot of a path's last component.
+    /// The bytes behind the last dot of a path's last component.
     endings: Index,
     /// Patterns of other kinds, each with the bytes that the path ends with.
     others: Vec<(usize, Box<[u8]>, Machine)>,
@@ -494,7 +494,7 @@ mod tests {
         let nested = |depth| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
         assert_eq!(matches(&nested(DEPTH_MAX), b"a"), Ok(true));
         assert_eq!(matches(&nested(DEPTH_MAX + 1), b"a"), Err(PatternError::TooLarge));
-        // What takes a regular expression with backtracking for ever.
+        // A matcher that goes back would take for ever.
         assert_eq!(matches(&"*a".repeat(1000), &b"a".repeat(999)), Ok(false));
     }
 
