@@ -30,7 +30,7 @@ use crate::{
         keys::{self, TransferKeys},
         record::{Kind, seal},
     },
-    receive::stream::{InHand, ReceiveStream},
+    receive::stream::{ReceiveStream, TakenRecords},
     send::{
         batch::Builder,
         line::{Flushed, SEGMENT_BYTES, Settled},
@@ -255,8 +255,8 @@ struct World<'a> {
     sealing: Vec<(Builder, Place<'a, TestWire>)>,
     sealer: Submitter<(Builder, Place<'a, TestWire>)>,
     /// Receiving lanes.
-    opening: Vec<InHand<'a, TestWire>>,
-    opener: Submitter<InHand<'a, TestWire>>,
+    opening: Vec<TakenRecords<'a, TestWire>>,
+    opener: Submitter<TakenRecords<'a, TestWire>>,
     openings: u32,
     acknowledged: HashSet<u64>,
     /// The content whose last record was taken over.
@@ -421,7 +421,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn opened(&mut self, work: Work, mut in_hand: InHand<'a, TestWire>) {
+    fn opened(&mut self, work: Work, mut in_hand: TakenRecords<'a, TestWire>) {
         in_hand.opened(work).unwrap();
         let arrived = &in_hand.arrived;
         let records = arrived.opened().map(|(header, body)| {

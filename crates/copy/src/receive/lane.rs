@@ -22,7 +22,7 @@ use crate::{
     receive::{
         apply::Applier,
         files::Files,
-        stream::{InHand, ReceiveStream},
+        stream::{ReceiveStream, TakenRecords},
     },
     shared::{self, Stop},
     socket::Socket,
@@ -86,9 +86,9 @@ struct Lane<'a> {
     receiving: &'a Receiving,
     streams: Vec<&'a ReceiveStream>,
     applier: Applier<'a>,
-    engine: Submitter<InHand<'a>>,
+    engine: Submitter<TakenRecords<'a>>,
     /// Opened batches that wait for earlier ones of their streams.
-    opened: Vec<InHand<'a>>,
+    opened: Vec<TakenRecords<'a>>,
     /// Streams with lost connections. A lane removes a connection only when it holds no batches: it then waits for
     /// other lanes' batches of that stream, and they may wait for its own.
     failed: Vec<(&'a ReceiveStream, LineError)>,
@@ -225,7 +225,7 @@ impl<'a> Lane<'a> {
         any
     }
 
-    fn apply(&mut self, mut in_hand: InHand<'a>) -> Result<(), LineError> {
+    fn apply(&mut self, mut in_hand: TakenRecords<'a>) -> Result<(), LineError> {
         let bytes = self.applier.apply(&in_hand.arrived).map_err(LineError::Fatal)?;
         self.spare.push(in_hand.arrived.reclaim());
         taken(self.receiving, in_hand, bytes)
@@ -233,7 +233,7 @@ impl<'a> Lane<'a> {
 }
 
 /// Counts records that are in place, with this many bytes of content.
-fn taken(receiving: &Receiving, in_hand: InHand<'_>, bytes: u64) -> Result<(), LineError> {
+fn taken(receiving: &Receiving, in_hand: TakenRecords<'_>, bytes: u64) -> Result<(), LineError> {
     // Names count as well: a tree of empty files has no content. What was compressed counts as it came.
     let is_compressed = |header: &Header| header.kind.expanded().is_some();
     let headers = &in_hand.arrived.headers;

@@ -57,7 +57,7 @@ pub(crate) struct ReceiveStream<W = Socket> {
 /// Records held by a lane, with their place on the stream. If they are dropped before they were taken over, they
 /// leave a gap: no record after them counts.
 #[derive(Debug)]
-pub(crate) struct InHand<'a, W: Wire = Socket> {
+pub(crate) struct TakenRecords<'a, W: Wire = Socket> {
     pub(crate) arrived: Arrived,
     records_end: u64,
     stream: &'a ReceiveStream<W>,
@@ -65,7 +65,7 @@ pub(crate) struct InHand<'a, W: Wire = Socket> {
     ticket: Option<Ticket>,
 }
 
-impl<'a, W: Wire> InHand<'a, W> {
+impl<'a, W: Wire> TakenRecords<'a, W> {
     /// Returns the stream of the records.
     pub(crate) fn stream(&self) -> &'a ReceiveStream<W> {
         self.stream
@@ -120,7 +120,7 @@ impl<'a, W: Wire> InHand<'a, W> {
     }
 }
 
-impl<W: Wire> Drop for InHand<'_, W> {
+impl<W: Wire> Drop for TakenRecords<'_, W> {
     fn drop(&mut self) {
         if self.ticket.is_some() {
             self.settle(None);
@@ -198,7 +198,7 @@ impl<W: Wire> ReceiveStream<W> {
     }
 
     /// Receives the available bytes and takes the complete records; returns `None` if there are none for now.
-    pub(crate) fn look<'a>(&'a self, pool: &'a Pool) -> Result<Option<InHand<'a, W>>, LineError> {
+    pub(crate) fn look<'a>(&'a self, pool: &'a Pool) -> Result<Option<TakenRecords<'a, W>>, LineError> {
         let mut failed = None;
         let given = self.flow.give(|input, _| {
             input.receive(self.index, pool).unwrap_or_else(|error| {
@@ -208,7 +208,7 @@ impl<W: Wire> ReceiveStream<W> {
         });
         let in_hand = |(ticket, (arrived, records_end))| {
             let ticket = Some(ticket);
-            InHand { arrived, records_end, stream: self, pool, ticket }
+            TakenRecords { arrived, records_end, stream: self, pool, ticket }
         };
         failed.map_or_else(|| Ok(given.map(in_hand)), Err)
     }

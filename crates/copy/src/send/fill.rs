@@ -200,12 +200,12 @@ enum Piece {
 
 /// A piece of work held by a lane. If it is dropped unfinished, the rest goes back to the queue.
 #[derive(Debug)]
-struct InHand<'a> {
+struct TakenPiece<'a> {
     queue: &'a Queue,
     left: Option<Piece>,
 }
 
-impl<'a> InHand<'a> {
+impl<'a> TakenPiece<'a> {
     /// Takes a piece of work, if there is any now.
     fn take(queue: &'a Queue) -> Option<Self> {
         let left = match queue.take()? {
@@ -225,7 +225,7 @@ impl<'a> InHand<'a> {
     }
 }
 
-impl Drop for InHand<'_> {
+impl Drop for TakenPiece<'_> {
     fn drop(&mut self) {
         match self.left.take() {
             Some(Piece::Range { file, range, check }) => self.queue.put_back_range(file, range, check),
@@ -244,7 +244,7 @@ impl Drop for InHand<'_> {
 pub(crate) struct Filler<'a> {
     pub(super) shared: &'a Filling,
     pub(super) reader: Reader,
-    hand: Option<InHand<'a>>,
+    hand: Option<TakenPiece<'a>>,
 }
 
 impl<'a> Filler<'a> {
@@ -262,7 +262,7 @@ impl<'a> Filler<'a> {
             if self.shared.deltas.is_full() && matches!(&self.hand, Some(hand) if hand.is_pack()) {
                 self.hand = None;
             }
-            let taken = self.hand.take().or_else(|| InHand::take(&self.shared.queue));
+            let taken = self.hand.take().or_else(|| TakenPiece::take(&self.shared.queue));
             let Some(mut hand) = taken else { return };
             let is_through = match &mut hand.left {
                 Some(Piece::Range { file, range, check }) => self.fill_range(batch, file, range, check),

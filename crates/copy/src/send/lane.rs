@@ -71,12 +71,12 @@ pub(crate) struct Sending {
 
 /// A batch in a lane's hands. If it is dropped, it returns its buffer to the pool and its content to the queue.
 #[derive(Debug)]
-struct InHand<'a> {
+struct TakenBatch<'a> {
     sending: &'a Sending,
     batch: Builder,
 }
 
-impl Drop for InHand<'_> {
+impl Drop for TakenBatch<'_> {
     fn drop(&mut self) {
         let (buffer, again, is_counted) = self.batch.dissolve();
         buffer.into_iter().for_each(|buffer| self.sending.pool.give(buffer));
@@ -194,7 +194,7 @@ pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
 
 /// A batch that an engine seals, and its place.
 struct Sealing<'a> {
-    in_hand: InHand<'a>,
+    in_hand: TakenBatch<'a>,
     place: Place<'a>,
 }
 
@@ -208,7 +208,7 @@ struct Lane<'a> {
     /// Compresses content, once some is to be; `None` also while a batch has it.
     press: Option<Box<Press>>,
     /// Filled, but without a place yet.
-    ready: Option<InHand<'a>>,
+    ready: Option<TakenBatch<'a>>,
     ready_at: Instant,
     turn: usize,
     /// Maybe no stream has been opened yet.
@@ -309,7 +309,7 @@ impl<'a> Lane<'a> {
             return false;
         }
         let Some(buffer) = sending.pool.take() else { return false };
-        let mut in_hand = InHand { sending, batch: Builder::new(buffer, sending.suite) };
+        let mut in_hand = TakenBatch { sending, batch: Builder::new(buffer, sending.suite) };
         let batch = &mut in_hand.batch;
         let setting = sending.compression.next();
         batch.belongs_to(setting.sample);
