@@ -90,7 +90,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         keeper,
     };
     let listening = RefCell::new(None);
-    let heed = || {
+    let take_signals = || {
         let flag = Arc::clone(&ended);
         // Signals are handled only now: an earlier thread would keep the capabilities that the gateway has given up.
         let reload = Arc::clone(&is_reload_wanted);
@@ -118,7 +118,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         }
     };
     let say = |message: &str| text::complain(format_args!("{message}"));
-    gateway::run(&settings, is_ended, heed, up, resolve, say).map_err(|error| {
+    gateway::run(&settings, is_ended, take_signals, up, resolve, say).map_err(|error| {
         let status = match error {
             GatewayError::Manual(_)
             | GatewayError::Identity(_)

@@ -62,7 +62,7 @@ fn judge(quoted: &[u8], outbound: &Outbound) -> Belief {
 
 /// The limits known for the IPv4 path to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct PathLimits {
     endpoint: SocketAddr,
     /// The limit of our own link.
     link_bytes: u32,
@@ -70,7 +70,7 @@ struct Known {
     told: Option<(u32, Instant)>,
 }
 
-impl Known {
+impl PathLimits {
     fn hear(&mut self, verdict: Belief, mtu: u32, now: Instant) {
         let mtu = match verdict {
             Belief::Believed => mtu.max(LEAST_BELIEVED),
@@ -94,7 +94,7 @@ pub struct Paths {
     sockets: [Option<UdpSocket>; 2],
     due: Instant,
     next: usize,
-    known: HashMap<PeerId, Known>,
+    known: HashMap<PeerId, PathLimits>,
 }
 
 impl Paths {
@@ -135,8 +135,8 @@ impl Paths {
     /// Returns the limits known for the path to a peer's present endpoint. For a new path, the kernel may have
     /// believed forged messages, so its limit counts at most as a hint; the kernel reports the limit of our own link
     /// by itself.
-    fn known(&mut self, id: PeerId, endpoint: SocketAddr, believed_bytes: u32) -> &mut Known {
-        let new = Known { endpoint, link_bytes: believed_bytes.max(LEAST_HINTED), told: None };
+    fn known(&mut self, id: PeerId, endpoint: SocketAddr, believed_bytes: u32) -> &mut PathLimits {
+        let new = PathLimits { endpoint, link_bytes: believed_bytes.max(LEAST_HINTED), told: None };
         let known = self.known.entry(id).or_insert(new);
         if known.endpoint.ip() != endpoint.ip() {
             *known = new;
@@ -281,7 +281,7 @@ mod tests {
     fn paths_are_as_narrow_as_is_known() {
         let (now, later) = (Instant::now(), Instant::now() + BELIEVED);
         let endpoint = SocketAddr::from(([192, 0, 2, 1], 4500));
-        let new = Known { endpoint, link_bytes: 1500, told: None };
+        let new = PathLimits { endpoint, link_bytes: 1500, told: None };
         let after = |heard: &[(Belief, u32)]| {
             let mut known = new;
             heard.iter().for_each(|&(verdict, mtu)| known.hear(verdict, mtu, now));

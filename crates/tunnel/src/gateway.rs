@@ -197,7 +197,7 @@ fn lanes_for(byte_ns: f64, cpus: usize) -> usize {
 }
 
 /// Runs a gateway until the control socket asks it to end or `is_ended`, which is called several times per second,
-/// returns true. Until `heed` is called, the process can be ended without leaving anything behind; from then on the
+/// returns true. Until `take_signals` is called, the process can be ended without leaving anything behind; from then on the
 /// caller must make `is_ended` return true after a signal. `up` is called when packets flow; `resolve` is called with
 /// the resolvers that peers have given by now, and the domains that they know; `say` is called with messages for the
 /// operator.
@@ -208,7 +208,7 @@ fn lanes_for(byte_ns: f64, cpus: usize) -> usize {
 pub fn run(
     settings: &Settings<'_>,
     is_ended: impl Fn() -> bool,
-    heed: impl FnOnce(),
+    take_signals: impl FnOnce(),
     up: impl FnOnce(&str),
     resolve: impl Fn(&[IpAddr], &[String]),
     say: impl Fn(&str) + Sync,
@@ -271,7 +271,7 @@ pub fn run(
         }
         None => None,
     };
-    heed();
+    take_signals();
     // A gateway that keeps its user creates the socket only now, so that an earlier signal leaves none behind.
     let control = bound.map_or_else(bind, Ok)?;
     keeper.keep()?;

@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &GatewayArgs) -> Result<ExitStatus, Failure> {
         keeper,
     };
     let listening = RefCell::new(None);
-    let heed = || {
+    let take_signals = || {
         let flag = Arc::clone(&ended);
         match Interrupts::listen(move |_| flag.store(true, SeqCst)) {
             Ok(interrupts) => *listening.borrow_mut() = Some(interrupts),
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &GatewayArgs) -> Result<ExitStatus, Failure> {
     let up = |device: &str| text::say(&format!("{device} is up, listening on {}", site.listen));
     let say = |message: &str| text::complain(format_args!("{message}"));
     let resolve = |_: &[IpAddr], _: &[String]| ();
-    gateway::run(&settings, || ended.load(SeqCst), heed, up, resolve, say)
+    gateway::run(&settings, || ended.load(SeqCst), take_signals, up, resolve, say)
         .map(|()| ExitStatus::Success)
         .map_err(|error| Failure::new(ExitStatus::Io, error))
 }

@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// A peer that is known by its key.
-struct Known {
+struct CallPeer {
     id: PeerId,
     name: String,
     key: PublicKey,
@@ -73,7 +73,7 @@ struct Known {
     told_refused: Mutex<Option<Instant>>,
 }
 
-impl Known {
+impl CallPeer {
     fn keys(&self) -> MutexGuard<'_, PeerKeys> {
         self.keys.lock().expect("nobody panics holding a peer's keys")
     }
@@ -83,7 +83,7 @@ impl Known {
 pub struct Calls<'a> {
     peers: &'a Peers,
     identity: Identity,
-    known: Vec<Known>,
+    known: Vec<CallPeer>,
     by_id: HashMap<PeerId, usize>,
     authorised: Arc<AuthorisedPeers>,
     under_way: AtomicUsize,
@@ -129,7 +129,7 @@ impl<'a> Calls<'a> {
             };
             let timing = Timing::rekeyed_after(keys.rekey);
             list += &format!("{} peer-{} rights=read\n", keys.key, id.0);
-            known.push(Known {
+            known.push(CallPeer {
                 id,
                 name: peer.name.clone(),
                 key: keys.key,
@@ -219,7 +219,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Makes one call to a peer.
-    fn call(&self, known: &Known, say: &impl Fn(&str)) {
+    fn call(&self, known: &CallPeer, say: &impl Fn(&str)) {
         let deadline = Instant::now() + CALL_TIME;
         let outcome = self.agree(known, deadline);
         let database = self.peers.database();
@@ -249,7 +249,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Performs the caller's part. Fails with the reason, if it is to be logged.
-    fn agree(&self, known: &Known, deadline: Instant) -> Result<Agreed, Option<String>> {
+    fn agree(&self, known: &CallPeer, deadline: Instant) -> Result<Agreed, Option<String>> {
         let Some(address) = &known.address else { return Err(None) };
         let trust = ServerTrust::exactly(known.key);
         let endpoint = self.peers.endpoint(known.id).filter(|_| known.goes_by_endpoint.swap(false, SeqCst));
@@ -291,21 +291,21 @@ impl<'a> Calls<'a> {
     }
 
     /// Returns our view of the other end of a call.
-    fn seen(&self, known: &Known, channel: &Channel) -> Seen {
+    fn seen(&self, known: &CallPeer, channel: &Channel) -> Seen {
         let nowhere = SocketAddr::from(([0; 4], 0));
         let silence = self.peers.silence(known.id).map(|silence| silence.as_secs());
         Seen::new(channel.remote_addr().unwrap_or(nowhere), silence)
     }
 
     /// Records the other end's view of us.
-    fn found(&self, known: &Known, channel: &Channel, seen: Seen) {
+    fn found(&self, known: &CallPeer, channel: &Channel, seen: Seen) {
         if let Some(own) = channel.local_addr() {
             self.peers.told(known.id, seen.is_behind_nat(own), seen.heard_s);
         }
     }
 
     /// Logs a message about a peer, if it is new.
-    fn tell(&self, known: &Known, message: Option<String>, say: &impl Fn(&str)) {
+    fn tell(&self, known: &CallPeer, message: Option<String>, say: &impl Fn(&str)) {
         self.peers.get(known.id).set_problem(message.clone());
         let message = message.unwrap_or_default();
         let mut told = known.told.lock().expect("nobody panics telling");
@@ -318,7 +318,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Logs that a peer's offer was refused, and the reason, at most once per [`REFUSED_PAUSE`].
-    fn tell_refused(&self, known: &Known, channel: &Channel, offer: Offer, say: &impl Fn(&str)) {
+    fn tell_refused(&self, known: &CallPeer, channel: &Channel, offer: Offer, say: &impl Fn(&str)) {
         let now = Instant::now();
         let mut told = known.told_refused.lock().expect("nobody panics telling");
         if told.is_some_and(|told| now < told + REFUSED_PAUSE) {
@@ -462,7 +462,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Performs the called end's part.
-    fn answer(&self, known: &Known, channel: &mut Channel, say: &impl Fn(&str)) -> io::Result<()> {
+    fn answer(&self, known: &CallPeer, channel: &mut Channel, say: &impl Fn(&str)) -> io::Result<()> {
         let deadline = Instant::now() + CALL_TIME;
         let database = self.peers.database();
         let text = channel.recv(deadline).map_err(io::Error::other)?.unwrap_or_default();

@@ -73,7 +73,7 @@ pub type Host<'a> = Box<dyn FnMut(&Assignment) -> Result<(), String> + 'a>;
 
 /// A peer that speaks IKE.
 #[derive(Debug)]
-struct Known {
+struct PeerState {
     id: PeerId,
     name: String,
     terms: Terms,
@@ -107,7 +107,7 @@ struct Known {
     is_gone: bool,
 }
 
-impl Known {
+impl PeerState {
     /// Returns a peer with which we soon begin to negotiate, if we know where it is.
     fn new(id: PeerId, own: &PeerSite, peer: &Peer, now: Instant) -> Self {
         let may_begin = own.endpoint.is_some();
@@ -190,7 +190,7 @@ pub struct Ike<'a> {
     endpoint: Endpoint,
     implementations: Implementations,
     /// The peers, in the order of the endpoint's peers.
-    known: Vec<Known>,
+    known: Vec<PeerState>,
     places: BTreeMap<PeerId, usize>,
     sas: BTreeMap<IkeId, Stands>,
     children: BTreeMap<ChildId, Child>,
@@ -237,7 +237,7 @@ impl<'a> Ike<'a> {
         let mut all = Vec::with_capacity(configured.len());
         let mut known = Vec::with_capacity(configured.len());
         for (id, peer) in configured {
-            known.push(Known::new(id, &site.peers[id.0 as usize], &peer, now));
+            known.push(PeerState::new(id, &site.peers[id.0 as usize], &peer, now));
             all.push(peer);
         }
         let begins = known.iter().zip(0..).filter_map(|(known, place)| Some((known.begin_at?, place)));

@@ -10,7 +10,7 @@ use sealane_ipsec::{
     key_maker::{KeyMaker, Transmit},
 };
 
-use super::{Ike, Known};
+use super::{Ike, PeerState};
 use crate::reload::Changes;
 
 impl Ike<'_> {
@@ -43,10 +43,10 @@ impl Ike<'_> {
         }
         for (id, own, peers) in added {
             for peer in peers {
-                let known = Known::new(id, &own, &peer, now);
+                let known = PeerState::new(id, &own, &peer, now);
                 let place = self.endpoint.add_peer(peer);
                 let begin_at = known.begin_at;
-                self.known.push(Known { begin_at: None, ..known });
+                self.known.push(PeerState { begin_at: None, ..known });
                 self.places.insert(id, place);
                 self.schedule(place, begin_at);
             }
@@ -54,7 +54,7 @@ impl Ike<'_> {
         self.take_events(now);
     }
 
-    fn places_of(&self, is_one: impl Fn(&Known) -> bool) -> Vec<usize> {
+    fn places_of(&self, is_one: impl Fn(&PeerState) -> bool) -> Vec<usize> {
         (0..self.known.len())
             .filter(|&place| !self.known[place].is_gone && is_one(&self.known[place]))
             .collect()
