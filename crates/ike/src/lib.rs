@@ -9,6 +9,11 @@
 //! The crate has no sockets, clocks, threads or files.
 #![deny(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod brake;
 pub mod certificate;
 pub mod config;

@@ -11,6 +11,11 @@
 //! clock and no threads.
 #![forbid(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod ah;
 pub mod association;
 pub mod counters;

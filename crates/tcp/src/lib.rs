@@ -65,6 +65,11 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

@@ -13,6 +13,11 @@
 // On other architectures the helpers of the vector kernels have no callers.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports, unused_macros, unused_variables))]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[macro_use]
 mod list;
 

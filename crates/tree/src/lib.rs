@@ -11,6 +11,11 @@
 
 #![deny(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod bases;
 mod basis;
 mod beneath;

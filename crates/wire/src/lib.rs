@@ -12,6 +12,11 @@
 //! bounds.
 #![forbid(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod bytes;
 mod checksum;
 mod ethernet;
