@@ -7,9 +7,10 @@ mod speed;
 mod trial;
 
 pub use lab::{
-    ALL_STUDIES, CaptureArgs, CardsArgs, GatewayArgs, LabCommand, LabFleetArgs, LabFleetCommand,
-    LabFleetRunArgs, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs, NetworkProcessorArgs,
-    NullTunnelArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
+    ALL_STUDIES, CaptureArgs, CardsArgs, FamilyCommand, GatewayArgs, LabCommand, LabFleetArgs,
+    LabFleetCommand, LabFleetRunArgs, LabShared, LabShown, LabTunnelArgs, LinkArgs, ListArgs, MacroArgs,
+    NetworkProcessorArgs, NullTunnelArgs, ParallelismArg, PredictArgs, QuickArgs, RunArgs, SiteArgs,
+    StacksArgs, TransferArgs,
 };
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use trial::TrialArgs;
@@ -73,7 +74,12 @@ pub enum Command {
 
 /// Returns the definition from which help, manual pages and completions are generated.
 pub fn command() -> clap::Command {
-    explained(LABORATORY, Cli::command(), examples::EXAMPLES, &|_| Vec::new())
+    let families = FamilyCommand::augment_subcommands(clap::Command::new("run"));
+    // Their old spelling, without `run`, works and is not shown.
+    let command = families.get_subcommands().fold(Cli::command(), |command, family| {
+        command.mut_subcommand(family.get_name(), |spelled| spelled.hide(true))
+    });
+    explained(LABORATORY, command, examples::EXAMPLES, &|_| Vec::new())
 }
 
 /// Returns the definition by which arguments are parsed: messages name the command as users type it.

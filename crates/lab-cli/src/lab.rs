@@ -1,18 +1,17 @@
 //! `sealane lab`: studies of the lab, with progress on standard error and results on standard output.
 
 use crate::args::{
-    ALL_STUDIES, LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown, NullTunnelArgs, QuickArgs,
-    RunArgs, SiteArgs, TransferArgs,
+    ALL_STUDIES, CardsArgs, FamilyCommand, LabCommand, LabFleetArgs, LabFleetCommand, LabShared, LabShown,
+    LabTunnelArgs, MacroArgs, NullTunnelArgs, QuickArgs, RunArgs, SiteArgs, StacksArgs, TransferArgs,
 };
 use crate::exit::ExitStatus;
 use crate::failure::{Failure, print};
 use crate::signals::Interrupts;
 use crate::{study, text};
 use sealane_lab::LabError;
-use sealane_lab::experiment::Profile;
 use sealane_lab::report::number::duration;
 use sealane_lab::report::{Files, Report, outcome_text};
-use sealane_lab::request::Request;
+use sealane_lab::request::{Copies, Hosts, Request};
 use sealane_lab::rng::Rng;
 use sealane_lab::studies::{self, Family, Planned};
 use sealane_lab::times::Times;
@@ -39,21 +38,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
     let _interrupts = measures(&command).then(end_on_signal).transpose()?;
     match command {
         LabCommand::Quick(QuickArgs { tree, limit, shared }) => {
-            let request = Request { tree, limit, ..request_of_copies(&shared) };
+            let copies = Copies { tree, limit, ..copies(&shared) };
+            let request = Request { copies, ..request_of_copies(&shared) };
             conduct(Family::of("lab quick").run, &request, &files(&shared, "sealane-report", false)?)
-        }
-        LabCommand::Transfer(TransferArgs { profile, ends, only, lanes, behind_link, shared }) => {
-            let lanes = counts(&lanes);
-            let request = Request { profile, ends, only, lanes, ..request_of_copies(&shared) };
-            let run = if behind_link { transfer::behind } else { Family::of("lab transfer").run };
-            // Behind a link the lab that made the link writes the report.
-            conduct(run, &request, &files(&shared, "sealane-transfer", behind_link)?)
-        }
-        LabCommand::Stacks(arguments) => {
-            let (profile, only, engine) = (arguments.profile, arguments.only, arguments.engine);
-            let lanes = counts(&arguments.lanes);
-            let request = Request { profile, only, engine, lanes, ..request(arguments.seed) };
-            conduct(Family::of("lab stacks").run, &request, &shown(&arguments.shown)?)
         }
         LabCommand::Predict(arguments) => {
             let (stack, lanes) = (arguments.stack.to_string(), arguments.lanes.map(usize::from));
@@ -62,38 +49,11 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             };
             conduct(predict, &request(None), &shown(&arguments.shown)?)
         }
-        LabCommand::Tunnel(arguments) => {
-            let hosts = (arguments.topology, arguments.between);
-            let runs = (arguments.profile, arguments.rounds);
-            let request = Request {
-                only: arguments.only,
-                seconds: arguments.seconds,
-                congestion_control: arguments.congestion_control,
-                ..request_of_hosts(arguments.program, hosts, runs)
-            };
-            conduct(Family::of("lab tunnel").run, &request, &shown(&arguments.shown)?)
-        }
         LabCommand::NullTunnel(NullTunnelArgs { device, own, peer }) => {
             match run_null(&device, own, peer).map_err(|error| Failure::new(ExitStatus::Io, error))? {}
         }
         LabCommand::Gateway(arguments) => gateway::run(&arguments),
         LabCommand::KeepHost => gateway::keep_host(),
-        LabCommand::Macro(arguments) => {
-            let hosts = (arguments.topology, arguments.between);
-            let runs = (arguments.profile, arguments.rounds);
-            let request = Request {
-                only: arguments.only,
-                tree: arguments.tree,
-                build: Some(arguments.build),
-                ..request_of_hosts(arguments.program, hosts, runs)
-            };
-            conduct(Family::of("lab macro").run, &request, &shown(&arguments.shown)?)
-        }
-        LabCommand::Cards(arguments) => {
-            let request = Request { profile: arguments.profile, only: arguments.only, ..request(None) };
-            conduct(Family::of("lab cards").run, &request, &shown(&arguments.shown)?)
-        }
-        LabCommand::NetworkProcessor(arguments) => network_processor::run(&arguments),
         LabCommand::Link(arguments) => link::run(&arguments),
         LabCommand::Capture(arguments) => {
             stacks::capture(&arguments.stack, &arguments.file).map_err(failed)?;
@@ -113,6 +73,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             print(&(text + "\n"))?;
             Ok(ExitStatus::Success)
         }
+        LabCommand::Run(RunArgs { family: Some(family), .. }) | LabCommand::Family(family) => {
+            run_family(family)
+        }
         LabCommand::Run(arguments) => run_studies(&arguments),
         LabCommand::Fleet(LabFleetArgs { command: LabFleetCommand::Run(arguments) }) => {
             study::run(&arguments)
@@ -124,6 +87,52 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
     }
 }
 
+/// Runs one family of studies by its own options.
+fn run_family(family: FamilyCommand) -> Result<ExitStatus, Failure> {
+    let (command, request, output) = match family {
+        FamilyCommand::Transfer(TransferArgs { profile, ends, only, lanes, behind_link, shared }) => {
+            let copies = Copies { ends, ..copies(&shared) };
+            let lanes = counts(&lanes);
+            let request = Request { profile, only, lanes, copies, ..request_of_copies(&shared) };
+            // Behind a link the lab that made the link writes the report.
+            let output = files(&shared, "sealane-transfer", behind_link)?;
+            if behind_link {
+                return conduct(transfer::behind, &request, &output);
+            }
+            ("lab transfer", request, output)
+        }
+        FamilyCommand::Stacks(StacksArgs { profile, only, lanes, engine, seed, shown: asked }) => {
+            let lanes = counts(&lanes);
+            ("lab stacks", Request { profile, only, engine, lanes, ..request(seed) }, shown(&asked)?)
+        }
+        FamilyCommand::Tunnel(arguments) => {
+            let LabTunnelArgs { only, profile, program, seconds, congestion_control, .. } = arguments;
+            let hosts = hosts(arguments.topology, arguments.between, arguments.rounds);
+            let hosts = Hosts { seconds, congestion_control, ..hosts };
+            (
+                "lab tunnel",
+                Request { only, profile, program, hosts, ..request(None) },
+                shown(&arguments.shown)?,
+            )
+        }
+        FamilyCommand::Macro(arguments) => {
+            let MacroArgs { only, profile, program, tree, build, .. } = arguments;
+            let hosts = hosts(arguments.topology, arguments.between, arguments.rounds);
+            let hosts = Hosts { tree, build: Some(build), ..hosts };
+            (
+                "lab macro",
+                Request { only, profile, program, hosts, ..request(None) },
+                shown(&arguments.shown)?,
+            )
+        }
+        FamilyCommand::Cards(CardsArgs { profile, only, shown: asked }) => {
+            ("lab cards", Request { profile, only, ..request(None) }, shown(&asked)?)
+        }
+        FamilyCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
+    };
+    conduct(Family::of(command).run, &request, &output)
+}
+
 fn counts(lanes: &[u16]) -> Vec<usize> {
     lanes.iter().copied().map(usize::from).collect()
 }
@@ -131,15 +140,7 @@ fn counts(lanes: &[u16]) -> Vec<usize> {
 /// Returns whether a command measures, and so starts processes and leaves files until its end.
 fn measures(command: &LabCommand) -> bool {
     match command {
-        LabCommand::Quick(_)
-        | LabCommand::Transfer(_)
-        | LabCommand::Stacks(_)
-        | LabCommand::Predict(_)
-        | LabCommand::Tunnel(_)
-        | LabCommand::Macro(_)
-        | LabCommand::Cards(_)
-        | LabCommand::NetworkProcessor(_)
-        | LabCommand::Run(_) => true,
+        LabCommand::Quick(_) | LabCommand::Predict(_) | LabCommand::Family(_) | LabCommand::Run(_) => true,
         // A link becomes its command, a tunnel is a daemon, and a fleet has an end of its own.
         LabCommand::Link(_)
         | LabCommand::NullTunnel(_)
@@ -206,7 +207,7 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
             "{} of {}: sealane {}{only}{words}",
             index + 1,
             runs.len(),
-            family.command
+            family.words()
         ));
         let files = |directory: &PathBuf| Files::prepare(directory, &run.name);
         let files = directory.as_ref().map(files).transpose().map_err(failed)?;
@@ -215,7 +216,7 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
         let began = Instant::now();
         let status = match conduct(family.run, request, &output) {
             Err(Failure::Failed { status, error }) if is_all => {
-                text::complain(format_args!("sealane {}: {}", family.command, chain(error.as_ref())));
+                text::complain(format_args!("sealane {}: {}", family.words(), chain(error.as_ref())));
                 status
             }
             // The reports of the other runs are wanted although nobody reads the tables any more.
@@ -321,25 +322,23 @@ fn request(seed: Option<u64>) -> Request {
 }
 
 fn request_of_copies(shared: &LabShared) -> Request {
-    Request {
-        program: shared.program.clone(),
+    Request { program: shared.program.clone(), copies: copies(shared), ..request(shared.seed) }
+}
+
+fn copies(shared: &LabShared) -> Copies {
+    Copies {
         peers: !shared.no_peers,
         file_bytes_max: shared.size,
         work_directory: shared.work_directory.clone(),
-        ..request(shared.seed)
+        ..Copies::default()
     }
 }
 
-/// Returns the settings of a study between hosts: their topologies and the names of connections, all if none is given;
-/// the profile, and the number of rounds if it is not the profile's.
-fn request_of_hosts(
-    program: Option<PathBuf>,
-    (topologies, between): (Vec<Topology>, Vec<String>),
-    (profile, rounds): (Profile, Option<u32>),
-) -> Request {
+/// Returns the settings of a study between hosts: their topologies and the names of connections, all if none is given,
+/// and the number of rounds if it is not the profile's.
+fn hosts(topologies: Vec<Topology>, between: Vec<String>, rounds: Option<u32>) -> Hosts {
     let topologies = if topologies.is_empty() { Topology::ALL.to_vec() } else { topologies };
-    let rounds = rounds.map(|rounds| rounds as usize);
-    Request { program, topologies, between, profile, rounds, ..request(None) }
+    Hosts { topologies, between, rounds: rounds.map(|rounds| rounds as usize), ..Hosts::default() }
 }
 
 #[cfg(test)]

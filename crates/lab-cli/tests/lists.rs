@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// The commands that are run, as they take less than a second, each with a part of what it prints.
 const RUN: [(&str, &str); 2] = [
     ("sealane md5 -t -c 60 -l 100000", "36023ea6e959c9e678702bdba0f95ff8"),
-    ("sealane lab network-processor --machine IXP2800 --print-machine", "name = \"IXP2800\""),
+    ("sealane lab run network-processor --machine IXP2800 --print-machine", "name = \"IXP2800\""),
 ];
 
 /// Checks a command by the parser of the program that it is for.

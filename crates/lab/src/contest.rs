@@ -49,7 +49,8 @@ pub(crate) fn hold(
     for peer in peers.iter_mut().filter(|peer| peer.carries(kind)) {
         if rules.deadline.is_some() && kind == Kind::Tree && peer.name().starts_with("rclone") {
             let name = peer.name();
-            skipped.push(format!("{name}: takes minutes for a tree; `sealane lab transfer` has the time"));
+            skipped
+                .push(format!("{name}: takes minutes for a tree; `sealane lab run transfer` has the time"));
             continue;
         }
         match peer.probe() {

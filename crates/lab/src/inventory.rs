@@ -64,7 +64,7 @@ pub const ROWS: &[Row] = &[
     without(
         "N14",
         "A parallel x-kernel on a 12-processor SGI Challenge XL with MIPS R4400 of 100 MHz.",
-        "The machine cannot be had; the stacks of `sealane lab stacks` stand for it.",
+        "The machine cannot be had; the stacks of `sealane lab run stacks` stand for it.",
     ),
     without(
         "N15",
@@ -434,7 +434,7 @@ pub const ROWS: &[Row] = &[
     without(
         "B12",
         "Table III: engines, clocks, and cycles of each memory of three processors.",
-        "Parameters: `sealane lab network-processor --machine IXP2800 --print-machine` shows ours.",
+        "Parameters: `sealane lab run network-processor --machine IXP2800 --print-machine` shows ours.",
     ),
     repeated(
         "B13",

@@ -1,4 +1,4 @@
-//! A request to the lab: the parameters of studies. Each study uses those that concern it.
+//! A request to the lab: the parameters of studies, by family. Each study uses those that concern it.
 //!
 //! Guarantees: one value for every study, so that a study is run in the same way from the command line, from `lab run`
 //! and from a test.
@@ -39,7 +39,7 @@ impl CongestionControl {
     }
 }
 
-/// The parameters.
+/// The parameters of all studies, and of families of them.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The locations of programs, temporary files and trees.
@@ -52,14 +52,25 @@ pub struct Request {
     pub seed: u64,
     /// The program under test; by default the running program.
     pub program: Option<PathBuf>,
+    /// The numbers of lanes, for studies that vary them; by default 1, 2, 4 and so on, and all CPUs.
+    pub lanes: Vec<usize>,
+    /// The engine that runs the cryptography of stacks.
+    pub engine: EngineChoice,
+    /// The parameters of studies of copies.
+    pub copies: Copies,
+    /// The parameters of studies between hosts.
+    pub hosts: Hosts,
+}
+
+/// The parameters of studies of copies.
+#[derive(Clone, Debug)]
+pub struct Copies {
     /// Whether to compare with installed programs.
     pub peers: bool,
     /// The size of the largest file to copy; by default the study's own choice.
     pub file_bytes_max: Option<u64>,
-    /// The tree to sample, or to build; by default the first of the usual places, or a generated one.
+    /// The tree to sample; by default the first of the usual places.
     pub tree: Option<PathBuf>,
-    /// The command that builds the tree, for the study of builds.
-    pub build: Option<String>,
     /// The maximum size of the sample.
     pub tree_bytes_max: u64,
     /// The directory for workloads; by default in shared memory.
@@ -68,20 +79,25 @@ pub struct Request {
     pub limit: Duration,
     /// The ends that do their full work, each measured on its own.
     pub ends: Vec<End>,
-    /// The engine that runs the cryptography of stacks.
-    pub engine: EngineChoice,
+}
+
+/// The parameters of studies between hosts.
+#[derive(Clone, Debug)]
+pub struct Hosts {
     /// The arrangements of hosts and gateways.
     pub topologies: Vec<Topology>,
     /// Names of the connections between hosts; all that are installed if empty.
     pub between: Vec<String>,
-    /// The number of runs of each test of a tunnel; by default that of the profile.
+    /// The number of runs of each test; by default that of the profile.
     pub rounds: Option<usize>,
     /// The length in seconds of a run that has no other end; by default that of the profile.
     pub seconds: Option<u32>,
     /// The congestion control of TCP through tunnels; by default CUBIC for delays beside load, and otherwise the host's.
     pub congestion_control: Option<CongestionControl>,
-    /// The numbers of lanes, for studies that vary them; by default 1, 2, 4 and so on, and all CPUs.
-    pub lanes: Vec<usize>,
+    /// The tree to build; by default a generated one.
+    pub tree: Option<PathBuf>,
+    /// The command that builds the tree.
+    pub build: Option<String>,
 }
 
 impl Default for Request {
@@ -92,21 +108,38 @@ impl Default for Request {
             only: Vec::new(),
             seed: Rng::fresh_seed(),
             program: None,
+            lanes: Vec::new(),
+            engine: EngineChoice::default(),
+            copies: Copies::default(),
+            hosts: Hosts::default(),
+        }
+    }
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self {
             peers: true,
             file_bytes_max: None,
             tree: None,
-            build: None,
             tree_bytes_max: 200_000_000,
             work_directory: None,
             limit: Duration::from_secs(100),
             ends: End::ALL.to_vec(),
-            engine: EngineChoice::default(),
+        }
+    }
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self {
             topologies: Topology::ALL.to_vec(),
             between: Vec::new(),
             rounds: None,
             seconds: None,
             congestion_control: None,
-            lanes: Vec::new(),
+            tree: None,
+            build: None,
         }
     }
 }
@@ -140,12 +173,12 @@ impl Request {
 
     /// Returns a directory with room for `bytes`.
     pub(crate) fn scratch(&self, bytes: u64) -> Result<Scratch, LabError> {
-        Scratch::create(&self.surroundings, self.work_directory.as_deref(), bytes)
+        Scratch::create(&self.surroundings, self.copies.work_directory.as_deref(), bytes)
     }
 
     /// Returns the number of bytes that a workload may use there.
     pub(crate) fn room_bytes(&self, wished_bytes: u64) -> u64 {
-        Scratch::room_bytes(&self.surroundings, self.work_directory.as_deref(), wished_bytes)
+        Scratch::room_bytes(&self.surroundings, self.copies.work_directory.as_deref(), wished_bytes)
     }
 }
 
@@ -169,7 +202,7 @@ pub(crate) fn limits_of_copies(machine: &Machine) -> Vec<String> {
     ];
     if machine.cores <= 2 {
         limits.push(format!(
-            "Both ends share {} CPUs. With both ends measured, one stream already fills them, so only figures of one measured end, in `sealane lab transfer`, can show scaling.",
+            "Both ends share {} CPUs. With both ends measured, one stream already fills them, so only figures of one measured end, in `sealane lab run transfer`, can show scaling.",
             machine.cores
         ));
     }

@@ -8,7 +8,7 @@ use crate::experiment::Profile;
 use crate::experiment::assign::{self, Taken, Task};
 use crate::machine::Machine;
 use crate::report::Report;
-use crate::request::Request;
+use crate::request::{Copies, Request};
 use crate::studies::{self, Planned};
 use crate::surroundings::Surroundings;
 use serde::{Deserialize, Serialize};
@@ -73,8 +73,7 @@ impl Order {
             surroundings: Arc::clone(surroundings),
             profile: self.profile,
             seed: self.seed,
-            peers: self.peers,
-            file_bytes_max: self.file_bytes_max,
+            copies: Copies { peers: self.peers, file_bytes_max: self.file_bytes_max, ..Copies::default() },
             ..Request::default()
         };
         studies::runs(&self.ids, &request)

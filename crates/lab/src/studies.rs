@@ -8,7 +8,7 @@ use crate::experiment::{ANY, Cell, Coordinates, Experiment, Measure, Outcome, Pr
 use crate::inventory::{ROWS, Row};
 use crate::program::End;
 use crate::report::Report;
-use crate::request::Request;
+use crate::request::{Copies, Request};
 use crate::topology::Topology;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub type Run = fn(&Request, &mut dyn Write) -> Result<Report, LabError>;
 /// Studies that one command runs.
 #[derive(Debug)]
 pub struct Family {
-    /// Words after `sealane`.
+    /// Its name: short words after `sealane`.
     pub command: &'static str,
     /// The hardware, rights and programs that it needs, in words.
     pub needs: &'static str,
@@ -144,6 +144,14 @@ impl Family {
         family.expect("commands are those of the list")
     }
 
+    /// Returns the words after `sealane` by which users run it.
+    pub fn words(&self) -> String {
+        match self.command.strip_prefix("lab ") {
+            Some(name) if name != "quick" => format!("lab run {name}"),
+            _ => self.command.to_owned(),
+        }
+    }
+
     /// Returns the approximate duration of these parts, all if there are none, in the quick profile in seconds.
     fn seconds(&self, only: &[impl AsRef<str>], topologies: usize) -> u32 {
         let is_asked = |cost: &&Cost| {
@@ -224,7 +232,7 @@ const AGAIN_SECONDS_MAX: u32 = 600;
 /// Returns every study, paper by paper, with the time that is estimated for it.
 pub fn listed() -> Vec<Listed> {
     let listed = |(family, study): (&Family, &Study)| {
-        let mut command = family.command.to_owned();
+        let mut command = family.words();
         let topologies: Vec<&str> = study.topologies.iter().map(|topology| topology.name()).collect();
         for (option, values) in [("--topology", &topologies[..]), ("--only", study.parts)] {
             if !values.is_empty() {
@@ -338,11 +346,12 @@ pub fn everything(request: &Request) -> Vec<Planned> {
     }
     let limit = Duration::from_secs(if request.profile == Profile::Smoke { 60 } else { 210 });
     let ends = vec![End::Send, End::Receive];
-    let mut runs = runs(&ids(), &Request { ends, limit, ..request.clone() });
+    let copies = Copies { ends, limit, ..request.copies.clone() };
+    let mut runs = runs(&ids(), &Request { copies, ..request.clone() });
     for run in &mut runs {
         let is_by_topology = run.family.costs.iter().any(|cost| cost.is_for_each_topology);
-        if is_by_topology && run.request.topologies == request.topologies {
-            run.request.topologies = vec![Topology::HostHost];
+        if is_by_topology && run.request.hosts.topologies == request.hosts.topologies {
+            run.request.hosts.topologies = vec![Topology::HostHost];
             run.seconds = run.family.seconds(&run.request.only, 1);
         }
     }
@@ -372,13 +381,13 @@ pub fn runs(ids: &[impl AsRef<str>], request: &Request) -> Vec<Planned> {
             request.only.retain(|part| seen.insert(part.clone()));
         }
         if !topologies.is_empty() {
-            let asked = |topology: &Topology| request.topologies.contains(topology);
+            let asked = |topology: &Topology| request.hosts.topologies.contains(topology);
             let both: Vec<Topology> = topologies.iter().copied().filter(asked).collect();
-            request.topologies = if both.is_empty() { topologies.to_vec() } else { both };
+            request.hosts.topologies = if both.is_empty() { topologies.to_vec() } else { both };
         }
         let mut name = format!("sealane-{}", family.command.replace("lab ", "").replace(" --", "-"));
         topologies.iter().for_each(|topology| name += &format!("-{}", topology.name()));
-        let seconds = family.seconds(&request.only, request.topologies.len());
+        let seconds = family.seconds(&request.only, request.hosts.topologies.len());
         Planned { family, request, name, seconds }
     };
     runs.into_iter().map(run).collect()
@@ -422,7 +431,7 @@ mod tests {
         let whole = Request { profile: Profile::Full, ..request };
         let tunnel = |request: &Request| {
             let runs = everything(request);
-            runs.into_iter().find(|run| run.name == "sealane-tunnel").unwrap().request.topologies.len()
+            runs.into_iter().find(|run| run.name == "sealane-tunnel").unwrap().request.hosts.topologies.len()
         };
         assert_eq!((tunnel(&Request { profile: Profile::Quick, ..whole.clone() }), tunnel(&whole)), (1, 4));
     }
@@ -469,11 +478,11 @@ mod tests {
         );
         assert!(words(&["X1"]).is_empty());
         let runs = runs(&["R10", "R14"], &Request::default());
-        assert_eq!(runs.iter().map(|run| run.request.topologies.len()).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(runs.iter().map(|run| run.request.hosts.topologies.len()).collect::<Vec<_>>(), [2, 4]);
         // No run overwrites the files of another one.
         let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
         assert_eq!(names, ["sealane-tunnel-road-warrior-road-warrior-ends", "sealane-tunnel"]);
         let r10 = listed().into_iter().find(|study| study.id == "R10").unwrap();
-        assert_eq!(r10.command, "lab tunnel --topology road-warrior,road-warrior-ends --only tcp1,rtt");
+        assert_eq!(r10.command, "lab run tunnel --topology road-warrior,road-warrior-ends --only tcp1,rtt");
     }
 }

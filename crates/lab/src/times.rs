@@ -44,7 +44,7 @@ fn key(run: &Planned) -> String {
     let Planned { family, request, .. } = run;
     let mut parts: Vec<String> = request.only.iter().map(|part| part.to_ascii_lowercase()).collect();
     parts.sort();
-    let topologies: Vec<&str> = request.topologies.iter().map(|topology| topology.name()).collect();
+    let topologies: Vec<&str> = request.hosts.topologies.iter().map(|topology| topology.name()).collect();
     let lanes: Vec<String> = request.lanes.iter().map(usize::to_string).collect();
     let words =
         [family.command, request.profile.name(), &parts.join(","), &topologies.join(","), &lanes.join(",")];

@@ -4,7 +4,7 @@
 use sealane_lab::experiment::{Profile, Role, Verdict};
 use sealane_lab::program::End;
 use sealane_lab::report::{Files, Report, outcomes_text};
-use sealane_lab::request::Request;
+use sealane_lab::request::{Copies, Request};
 use sealane_lab::site;
 use sealane_lab::studies::{self, Family, listed};
 use sealane_lab::times::Times;
@@ -23,17 +23,21 @@ fn directories() -> Directories {
     Directories { work: tempfile::tempdir().unwrap(), report: tempfile::tempdir().unwrap() }
 }
 
-fn quick_run(program: &str, places: &Directories) -> (Report, String) {
-    let request = Request {
-        program: Some(fake(program)),
+fn copies(places: &Directories) -> Copies {
+    Copies {
+        peers: false,
         file_bytes_max: Some(1 << 20),
         tree: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")),
         tree_bytes_max: 1 << 20,
-        peers: false,
-        seed: 1,
+        ends: vec![End::Send],
         work_directory: Some(places.work.path().to_owned()),
-        ..Request::default()
-    };
+        ..Copies::default()
+    }
+}
+
+fn quick_run(program: &str, places: &Directories) -> (Report, String) {
+    let request =
+        Request { program: Some(fake(program)), seed: 1, copies: copies(places), ..Request::default() };
     let mut progress = Vec::new();
     let written = Files::prepare(places.report.path(), "report").unwrap();
     let report = (Family::of("lab quick").run)(&request, &mut progress).unwrap();
@@ -99,12 +103,9 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
     let places = directories();
     let request = Request {
         program: Some(fake("sealane")),
-        ends: vec![End::Send],
         only: ["g11", "providers"].map(str::to_owned).to_vec(),
-        peers: false,
-        file_bytes_max: Some(1 << 20),
         seed: 2,
-        work_directory: Some(places.work.path().to_owned()),
+        copies: copies(&places),
         ..Request::default()
     };
     let mut progress = Vec::new();
@@ -149,19 +150,14 @@ fn every_study_delivers_its_tables_and_claims() {
         program: Some(fake("sealane")),
         profile: Profile::Smoke,
         lanes: vec![1, 2],
-        peers: false,
-        file_bytes_max: Some(1 << 20),
-        tree: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")),
-        tree_bytes_max: 1 << 20,
-        ends: vec![End::Send],
         seed: 3,
-        work_directory: Some(places.work.path().to_owned()),
+        copies: copies(&places),
         ..Request::default()
     };
     // Tunnels and cards are run by their own tests, and `tools` and `sftp` by a test of the program; the others need
     // installed programs, or links.
     let elsewhere = |id: &str, command: &str| {
-        let commands = ["lab tunnel", "lab macro", "lab cards"];
+        let commands = ["lab run tunnel", "lab run macro", "lab run cards"];
         let ids = ["links", "streams", "sftp", "tools", "G17", "G18", "G19", "G20", "B21"];
         commands.iter().any(|own| command.starts_with(own)) && id != "A10" || ids.contains(&id)
     };

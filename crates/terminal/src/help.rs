@@ -34,7 +34,9 @@ pub fn explained(
         let name = format!("{name}-{}", sub.get_name());
         explained(&name, sub, examples, more)
     });
-    let sections = [section(examples, name)].into_iter().chain(more(name));
+    // A spelling that is not shown has none.
+    let own = Some(section(examples, name)).filter(|_| !examples_of(examples, name).is_empty());
+    let sections = own.into_iter().chain(more(name));
     command.after_long_help(sections.collect::<Vec<_>>().join("\n\n"))
 }
 

@@ -17,34 +17,37 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
-        "sealane-lab-tunnel",
+        "sealane-lab-run-tunnel",
         &[
             (
-                "sealane lab tunnel",
+                "sealane lab run tunnel",
                 "as root: measure what IPsec costs, through our gateways and other tunnels",
             ),
-            ("sealane lab tunnel --only ah", "the parts of AH: header, touching the data, arithmetic"),
+            ("sealane lab run tunnel --only ah", "the parts of AH: header, touching the data, arithmetic"),
             (
-                "sealane lab tunnel --topology host-host --only tcp1,rtt-loaded --between sealane,wireguard-go --json",
+                "sealane lab run tunnel --topology host-host --only tcp1,rtt-loaded --between sealane,wireguard-go --json",
                 "two tests of two tunnels, one JSON object a run",
             ),
             (
-                "sealane lab tunnel --topology host-host --only tcp1,no-loss64 --between sealane,sealane-direct,null-gso,wireguard-go",
+                "sealane lab run tunnel --topology host-host --only tcp1,no-loss64 --between sealane,sealane-direct,null-gso,wireguard-go",
                 "beside a tunnel that only moves packets, which shows what a tunnel costs without cryptography",
             ),
         ],
     ),
     (
-        "sealane-lab-macro",
+        "sealane-lab-run-macro",
         &[
-            ("sealane lab macro --report macro.html", "as root: what IPsec costs users, with plots"),
+            ("sealane lab run macro --report macro.html", "as root: what IPsec costs users, with plots"),
             (
-                "sealane lab macro --only build --tree ~/busybox --build make",
+                "sealane lab run macro --only build --tree ~/busybox --build make",
                 "build your own tree over a network file system",
             ),
         ],
     ),
-    ("sealane-lab-cards", &[("sealane lab cards", "a simulated card beside this machine's software")]),
+    (
+        "sealane-lab-run-cards",
+        &[("sealane lab run cards", "a simulated card beside this machine's software")],
+    ),
     (
         "sealane-lab-capture",
         &[(
@@ -58,6 +61,7 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("sealane lab run N26 B21", "run two studies, one after the other"),
             ("sealane lab run all", "run all studies, and keep their results in `sealane-results`"),
+            ("sealane lab run stacks --lanes 1,2,4", "run one family of studies, with options of its own"),
         ],
     ),
     ("sealane-lab-site", &[("sealane lab site ~/site", "make pages of the results in `sealane-results`")]),
@@ -89,12 +93,12 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
-        "sealane-lab-stacks",
+        "sealane-lab-run-stacks",
         &[
-            ("sealane lab stacks --report stacks.html", "the whole study, with plots"),
-            ("sealane lab stacks --only N26,N27 --json", "packet-level parallelism only, as JSON"),
+            ("sealane lab run stacks --report stacks.html", "the whole study, with plots"),
+            ("sealane lab run stacks --only N26,N27 --json", "packet-level parallelism only, as JSON"),
             (
-                "sealane lab stacks --profile paper --only N26",
+                "sealane lab run stacks --profile paper --only N26",
                 "by the paper's rule: ten runs of 30 s after 30 s",
             ),
         ],
@@ -107,25 +111,31 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
-        "sealane-lab-network-processor",
+        "sealane-lab-run-network-processor",
         &[
-            ("sealane lab network-processor --report study.html", "the whole study, with plots"),
+            ("sealane lab run network-processor --report study.html", "the whole study, with plots"),
             (
-                "sealane lab network-processor --machine IXP2800 -a aes,des --level 2 --engines 8 --threads 8",
+                "sealane lab run network-processor --machine IXP2800 -a aes,des --level 2 --engines 8 --threads 8",
                 "two ciphers on a whole chip",
             ),
             (
-                "sealane lab network-processor --machine IXP2800 --print-machine > mine.toml",
+                "sealane lab run network-processor --machine IXP2800 --print-machine > mine.toml",
                 "write a machine file to change",
             ),
-            ("sealane lab network-processor --compilers", "compare the kernels in C by compiler and option"),
+            (
+                "sealane lab run network-processor --compilers",
+                "compare the kernels in C by compiler and option",
+            ),
         ],
     ),
     (
-        "sealane-lab-transfer",
+        "sealane-lab-run-transfer",
         &[
-            ("sealane lab transfer", "streams and lanes at each level"),
-            ("sealane lab transfer --ends send --profile full", "the sender only, ten runs of every cell"),
+            ("sealane lab run transfer", "streams and lanes at each level"),
+            (
+                "sealane lab run transfer --ends send --profile full",
+                "the sender only, ten runs of every cell",
+            ),
         ],
     ),
     (

@@ -35,13 +35,9 @@ beside one HTML file without external parts.";
 pub enum LabCommand {
     /// Measure in under two minutes what each level costs here, beside other programs
     Quick(QuickArgs),
-    /// Measure threads and streams at four levels of protection (the multicore GridFTP study)
-    Transfer(TransferArgs),
-    /// Simulate ciphers on network processors (the NPCryptBench study); machines can be your own
-    NetworkProcessor(NetworkProcessorArgs),
     /// List the studies of the papers by id: what each is, and how long it takes
     List(ListArgs),
-    /// Run studies by id, as in `run N26 B21`, or `run all`
+    /// Run studies by id, as in `run N26 B21`, or `run all`; or one family of them, with options of its own
     Run(RunArgs),
     /// Share studies between many hosts: their cells are jobs of one queue
     Fleet(LabFleetArgs),
@@ -49,15 +45,10 @@ pub enum LabCommand {
     Site(SiteArgs),
     /// Run a command behind an emulated link, with delay, loss and a rate on the way to 127.0.0.1
     Link(LinkArgs),
-    /// Measure parallel protocol stacks of TCP, MD5 and ciphers (the NDSS '96 study)
-    Stacks(StacksArgs),
     /// Write the packets of a stack to a capture for Wireshark
     Capture(CaptureArgs),
     /// Predict the gain of more lanes on one connection, by measurements of one lane and a model of the lock
     Predict(PredictArgs),
-    /// Measure what IPsec costs, between hosts, gateways and road warriors, and by parts of AH (the 2002 study of security
-    /// protocols)
-    Tunnel(LabTunnelArgs),
     /// Move superpackets between a device and another host without protection, for `lab tunnel`, which starts this command
     /// itself
     #[command(hide = true)]
@@ -68,12 +59,29 @@ pub enum LabCommand {
     /// Restore the host after a gateway, which starts this command itself
     #[command(hide = true)]
     KeepHost,
+    /// A family of studies, without the word `run`.
+    #[command(flatten)]
+    Family(FamilyCommand),
+}
+
+/// The families of studies that have options of their own.
+#[derive(Debug, Subcommand)]
+pub enum FamilyCommand {
+    /// Measure threads and streams at four levels of protection (the multicore GridFTP study)
+    Transfer(TransferArgs),
+    /// Measure parallel protocol stacks of TCP, MD5 and ciphers (the NDSS '96 study)
+    Stacks(StacksArgs),
+    /// Measure what IPsec costs, between hosts, gateways and road warriors, and by parts of AH (the 2002 study of security
+    /// protocols)
+    Tunnel(LabTunnelArgs),
     /// Measure what IPsec costs users: files by ftp, scp and HTTP, tiny pages, a mirror, a build, and a job beside the traffic
     /// (the macro benchmarks of the 2002 study)
     Macro(MacroArgs),
     /// Measure a simulated accelerator card by packet size and threads, beside software (the 2002 study's card, and the OpenBSD
     /// framework's)
     Cards(CardsArgs),
+    /// Simulate ciphers on network processors (the NPCryptBench study); machines can be your own
+    NetworkProcessor(NetworkProcessorArgs),
 }
 
 /// Accepts the parts of a command's studies.
@@ -92,7 +100,7 @@ pub struct LabShown {
     pub report: Option<PathBuf>,
 }
 
-/// Arguments of `sealane lab tunnel`.
+/// Arguments of `sealane lab run tunnel`.
 #[derive(Debug, Args)]
 pub struct LabTunnelArgs {
     /// Topology, and where associations end; all by default
@@ -161,7 +169,7 @@ fn engine_of_a_study(text: &str) -> Result<EngineChoice, UnknownEngine> {
     EngineChoice::among(KINDS, text)
 }
 
-/// Arguments of `sealane lab macro`.
+/// Arguments of `sealane lab run macro`.
 #[derive(Debug, Args)]
 pub struct MacroArgs {
     /// Topology of the large files: host-host or gateways; both by default
@@ -193,7 +201,7 @@ pub struct MacroArgs {
     pub program: Option<PathBuf>,
 }
 
-/// Arguments of `sealane lab cards`.
+/// Arguments of `sealane lab run cards`.
 #[derive(Debug, Args)]
 pub struct CardsArgs {
     /// How thorough: 5 slices of 30 ms, or 10 of 300 ms
@@ -220,7 +228,11 @@ pub const ALL_STUDIES: &str = "all";
 
 /// Arguments of `sealane lab run`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct RunArgs {
+    /// The family, with its own arguments, instead of ids.
+    #[command(subcommand)]
+    pub family: Option<FamilyCommand>,
     /// Ids, as `sealane lab list` shows them, or `all`
     #[arg(value_name = "ID", required = true, value_parser = ids(), ignore_case = true, hide_possible_values = true)]
     pub ids: Vec<String>,
@@ -369,7 +381,7 @@ The command runs in its own network namespace, where all traffic to 127.0.0.1 pa
 It must start the servers that it needs, because no other network is reachable from there. This needs iproute2, and the \
 right to make namespaces: root, or a system that allows it to users. The exit status is that of the command.";
 
-/// Arguments of `sealane lab stacks`.
+/// Arguments of `sealane lab run stacks`.
 #[derive(Debug, Args)]
 pub struct StacksArgs {
     /// How thorough: 5 slices of 30 ms, 10 of 400 ms, or 10 of 30 s after a warm-up of 30 s
@@ -417,7 +429,7 @@ pub struct PredictArgs {
     pub shown: LabShown,
 }
 
-/// Arguments of `sealane lab network-processor`.
+/// Arguments of `sealane lab run network-processor`.
 #[derive(Debug, Args)]
 pub struct NetworkProcessorArgs {
     /// Simulate one machine instead of the whole study: IXP1200, IXP2400, IXP2800, or a TOML file
@@ -501,7 +513,7 @@ pub struct LabShared {
     pub program: Option<PathBuf>,
 }
 
-/// Arguments of `sealane lab transfer`.
+/// Arguments of `sealane lab run transfer`.
 #[derive(Debug, Args)]
 pub struct TransferArgs {
     /// How thorough: 5 or 10 runs of every cell; `paper` takes 10, and their means

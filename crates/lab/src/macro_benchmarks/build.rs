@@ -146,7 +146,7 @@ fn is_asked(connection: &Connection) -> bool {
 /// Measures the builds.
 pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> {
     let request = bench.request;
-    let build = request.build.as_deref().unwrap_or(BUILD);
+    let build = request.hosts.build.as_deref().unwrap_or(BUILD);
     let missing = ["sh", "make", "cc", "cp", "socat", "sshfs", "nsenter", "umount"]
         .into_iter()
         .filter(|name| build == BUILD || !["make", "cc"].contains(name))
@@ -156,7 +156,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         return Ok(Vec::new());
     }
     let files = bench.sized(4, 24, 300);
-    let (tree, what) = match &request.tree {
+    let (tree, what) = match &request.hosts.tree {
         Some(tree) => (tree.clone(), tree.display().to_string()),
         None => {
             let tree = bench.memory.empty_directory("generated")?;
@@ -183,7 +183,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         Ok((wall.as_secs_f64(), cpu.as_secs_f64()))
     };
     let mut turns: Vec<Turn<'_>> = Vec::new();
-    if request.between.is_empty() {
+    if request.hosts.between.is_empty() {
         let turn = move || {
             fresh(tree)?;
             sample(None, || {

@@ -118,7 +118,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
     let bytes = bench.sized(2_000_000, 20_000_000, BYTES_MAX);
     let mut tables: Vec<([bool; 2], Vec<Cell>)> = Vec::new();
     for scene in scenes(bench.profile()) {
-        if !bench.request.topologies.contains(&scene.topology) {
+        if !bench.request.hosts.topologies.contains(&scene.topology) {
             continue;
         }
         let temporary = bench.request.surroundings.temporary.clone();

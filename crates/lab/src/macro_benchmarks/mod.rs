@@ -191,7 +191,7 @@ impl Bench<'_> {
 
     /// Returns the requested connections; a smoke run has one of each kind.
     fn connections(&self) -> Vec<Connection> {
-        let asked = &self.request.between;
+        let asked = &self.request.hosts.between;
         let is_asked = |[between, suite]: [&str; 2]| {
             let is_named = asked.is_empty() || asked.iter().any(|name| name == between);
             let is_first =
@@ -205,7 +205,7 @@ impl Bench<'_> {
     /// software, and the default suite: the connections that a part's claims are about.
     fn few_connections(&self) -> Vec<Connection> {
         let mut connections = self.connections();
-        if self.profile() == Profile::Quick && self.request.between.is_empty() {
+        if self.profile() == Profile::Quick && self.request.hosts.between.is_empty() {
             connections.retain(|connection| is_of_few(connection.name));
         }
         connections
@@ -331,7 +331,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let began = Instant::now();
     net::missing(&request.surroundings, &["taskset", "tc"])?;
     let rule = request.profile.repetition();
-    let rounds = request.rounds.unwrap_or(rule.rounds);
+    let rounds = request.hosts.rounds.unwrap_or(rule.rounds);
     let retries_per_round = usize::from(request.profile != Profile::Smoke);
     let repetition = Repetition { rounds, warm_up_rounds: 0, retries_per_round, ..rule };
     let mut bench = Bench {

@@ -50,7 +50,7 @@ pub(super) fn conclusions(file: &Outcome, cores: usize) -> Vec<String> {
                 .to_owned()
         }
         (true, false, false) => {
-            "Try `sealane cp --streams 4`, and `sealane lab transfer --only G16`, which varies streams and threads.".to_owned()
+            "Try `sealane cp --streams 4`, and `sealane lab run transfer --only G16`, which varies streams and threads.".to_owned()
         }
     };
     vec![

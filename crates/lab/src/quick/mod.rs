@@ -53,7 +53,7 @@ const REPETITION: Repetition =
 fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> {
     let started = Instant::now();
     let program = request.program()?;
-    let wished = request.file_bytes_max.unwrap_or(FILE_BYTES);
+    let wished = request.copies.file_bytes_max.unwrap_or(FILE_BYTES);
     let (mut file_bytes, mut tree_bytes_max) = sizes(request, wished);
     let scratch = request.scratch(needed_bytes(file_bytes, tree_bytes_max))?;
     let mut skipped = Vec::new();
@@ -62,7 +62,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         skipped.push(format!("a file of {wished}: there is room for {room} only"));
     }
     let mut contestants = Own::four_levels(&program);
-    if request.peers {
+    if request.copies.peers {
         contestants.extend(peers::all(&request.surroundings));
         // The product over ssh is compared with the programs that log in too.
         contestants.push(peers::own_over_ssh(&request.surroundings, &program.path));
@@ -72,7 +72,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
 
     writeln!(progress, "Taking a real tree and making a random file ...")?;
     // The file has the first part of the time, the tree the rest.
-    let until = started + request.limit.mul_f64(FILES_SHARE);
+    let until = started + request.copies.limit.mul_f64(FILES_SHARE);
     let target = scratch.path().join(TARGET_NAME);
     let mut smaller = |what: &str, usual: u64, now: u64| {
         if now < usual {
@@ -84,12 +84,12 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     if tree_bytes_max > plan::TREE_TRIAL_BYTES {
         let tried = take_tree(request, &scratch, plan::TREE_TRIAL_BYTES, &mut Vec::new())?;
         let trial = Workload::new(&scratch.path().join(TREE_NAME), &target)?;
-        let time = || request.limit.mul_f64(1.0 - FILES_SHARE);
+        let time = || request.copies.limit.mul_f64(1.0 - FILES_SHARE);
         let usual = tree_bytes_max;
         tree_bytes_max = fitting(&mut contestants, &trial, (usual, tried.bytes), time);
         smaller("tree", usual, tree_bytes_max);
     }
-    if request.file_bytes_max.is_none() && file_bytes > plan::FILE_TRIAL_BYTES {
+    if request.copies.file_bytes_max.is_none() && file_bytes > plan::FILE_TRIAL_BYTES {
         let trial = scratch.random_file(FILE_NAME, plan::FILE_TRIAL_BYTES, request.seed)?;
         let trial = Workload::new(&trial, &target)?;
         let usual = file_bytes;
@@ -131,7 +131,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
     let title =
         format!("A tree of {} files, {}", number::quantity(tree.files as f64), number::bytes(tree.bytes));
     let words = format!("A sample of {}, copied to memory first.", tree.origin.display());
-    let tree = hold("tree", &title, &words, &tree_of, started + request.limit)?;
+    let tree = hold("tree", &title, &words, &tree_of, started + request.copies.limit)?;
 
     let machine = Machine::describe();
     let summary = format!(
@@ -176,7 +176,7 @@ fn needed_bytes(file_bytes: u64, tree_bytes: u64) -> u64 {
 
 /// Returns the sizes of file and tree, halved until they fit.
 fn sizes(request: &Request, file_bytes: u64) -> (u64, u64) {
-    let (mut file, mut tree) = (file_bytes, request.tree_bytes_max);
+    let (mut file, mut tree) = (file_bytes, request.copies.tree_bytes_max);
     let room = request.room_bytes(needed_bytes(file, tree));
     while needed_bytes(file, tree) > room && file > 16 << 20 {
         file /= 2;
@@ -192,11 +192,11 @@ fn take_tree(
     skipped: &mut Vec<String>,
 ) -> Result<TreeSample, LabError> {
     let target = scratch.path().join(TREE_NAME);
-    let candidates = request.tree.as_ref().map_or(&*request.surroundings.trees, std::slice::from_ref);
+    let candidates = request.copies.tree.as_ref().map_or(&*request.surroundings.trees, std::slice::from_ref);
     for candidate in candidates {
         crate::scratch::remove(&target)?;
         let sample = tree::take(candidate, &target, bytes_max)?;
-        if sample.files >= 100 || request.tree.is_some() && sample.files > 0 {
+        if sample.files >= 100 || request.copies.tree.is_some() && sample.files > 0 {
             if sample.left_out > 0 {
                 skipped.push(format!(
                     "{} entries of {}: links, devices, pipes, or unreadable files; tools treat them differently",
@@ -357,7 +357,7 @@ fn runs(outcomes: &[&Outcome]) -> String {
             "ranges are minimum to maximum, because fewer than five samples cannot give a 90 % interval of a median"
         }
     };
-    format!("{taken}: {ranges}. `sealane lab transfer --profile full` takes ten.")
+    format!("{taken}: {ranges}. `sealane lab run transfer --profile full` takes ten.")
 }
 
 #[cfg(test)]

@@ -420,7 +420,7 @@ impl Teller<'_> {
         let experiment = experiment(title, &["algorithm", "step"], measures).notes(&[
             "Operations a second of one core: reference follows the definition, native is AWS-LC's operation, batch computes eight \
              side by side. A dash is a tier without a kernel of its own. The paper names asymmetric ciphers as its future work and \
-             has no figures; `sealane lab network-processor` counts the instructions of their loops.",
+             has no figures; `sealane lab run network-processor` counts the instructions of their loops.",
         ]);
         let plot =
             Plot::new(Drawn::Bars, "algorithm", "lanes", &["step"]).titled("What eight side by side gain");

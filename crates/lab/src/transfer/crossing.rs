@@ -95,10 +95,10 @@ fn words(request: &Request, part: &str, bytes: u64) -> Vec<OsString> {
     if let Some(program) = &request.program {
         option("--program", program.into());
     }
-    if let Some(directory) = &request.work_directory {
+    if let Some(directory) = &request.copies.work_directory {
         option("--work-dir", directory.into());
     }
-    if !request.peers {
+    if !request.copies.peers {
         words.push("--no-peers".into());
     }
     words

@@ -53,7 +53,7 @@ pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<
     let congestion_control = Machine::describe().congestion_control;
     let links = links(request.profile);
     let bytes = |link| {
-        let most = request.file_bytes_max.unwrap_or(u64::MAX);
+        let most = request.copies.file_bytes_max.unwrap_or(u64::MAX);
         file_bytes(request.profile, link, congestion_control.as_deref(), most)
     };
     let Crossed { cells, skipped, tools } =
@@ -66,7 +66,7 @@ pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<
 /// Copies one file by one stream, by many, and by other tools, in turns.
 pub(super) fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
     const NAME: &str = "file";
-    let bytes = request.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile));
+    let bytes = request.copies.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile));
     let scratch = request.scratch(bytes.saturating_mul(3))?;
     let file = scratch.random_file(NAME, bytes, request.seed)?;
     let size = number::bytes(bytes);
@@ -86,7 +86,7 @@ pub(super) fn one_file(request: &Request, progress: &mut dyn Write) -> Result<Ou
     let streams = CopyRequest { streams: Some(STREAMS), ..one.request.clone() };
     let many = Own { name: own_with_streams(), request: streams, program: one.program.clone() };
     let mut contestants: Vec<Box<dyn Peer>> = vec![Box::new(one), Box::new(many)];
-    if request.peers {
+    if request.copies.peers {
         let tools = peers::all(&request.surroundings);
         contestants.extend(tools.into_iter().filter(|peer| TOOLS.contains(&peer.name())));
     }

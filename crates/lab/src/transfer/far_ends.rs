@@ -102,7 +102,7 @@ fn claims(targets: &[Target], data: &str, link: Option<&str>, [found, needed]: [
 /// Copies a file and small files without a link.
 pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let Copies { request, scratch, .. } = *copies;
-    if !request.peers {
+    if !request.copies.peers {
         return Ok(Vec::new());
     }
     let bytes_max = copies.bytes_max.min(bytes_max(request.profile).0);
@@ -123,12 +123,12 @@ pub(super) fn near(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<
 /// Runs the same in a lab behind the link.
 pub(super) fn far(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let request = copies.request;
-    if !request.peers {
+    if !request.copies.peers {
         return Ok(Vec::new());
     }
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
     let bytes_max = bytes_max(request.profile).1;
-    let bytes = request.file_bytes_max.unwrap_or(bytes_max).min(bytes_max);
+    let bytes = request.copies.file_bytes_max.unwrap_or(bytes_max).min(bytes_max);
     let Crossed { cells, skipped, tools } = through(request, PART, &[LINK], None, |_| bytes, progress)?;
     let link = name(LINK);
     let size = number::bytes(bytes);
@@ -159,7 +159,7 @@ pub(super) fn far(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<O
 
 /// Copies a file and small files, in the lab behind the link.
 pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
-    let bytes = request.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile).1);
+    let bytes = request.copies.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile).1);
     let count = files(request.profile).1;
     let scratch = request.scratch(3 * (bytes + (count * SMALL_BYTES) as u64))?;
     Ok(hold(request, &scratch, bytes, count, progress)?.into())

@@ -143,7 +143,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         )
     };
     if request.wants(&PARTS[..4]) {
-        let (grid, headlines) = grid::grid(&request.ends, cores, repetition);
+        let (grid, headlines) = grid::grid(&request.copies.ends, cores, repetition);
         let outcome = copies.run(grid, progress)?;
         report.tiles = tiles(&outcome, headlines);
         report.outcomes.push(outcome);
@@ -157,7 +157,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             }
         }
     }
-    if request.peers && request.wants(&["tools"]) {
+    if request.copies.peers && request.wants(&["tools"]) {
         let (outcome, compared) = beside_peers(&copies, progress)?;
         report.outcomes.push(outcome);
         report.checks = compared;
@@ -207,7 +207,7 @@ fn workload_bytes_max(request: &Request) -> u64 {
         Profile::Full => 2 << 30,
         Profile::Paper => 8 << 30,
     };
-    let wished = request.file_bytes_max.unwrap_or(of_profile).max(1);
+    let wished = request.copies.file_bytes_max.unwrap_or(of_profile).max(1);
     // Without room for that, making the scratch directory reports the error.
     let share = (request.room_bytes(wished * 7) / 7).min(wished).max(wished.min(16 << 20));
     1 << share.ilog2()

@@ -70,7 +70,7 @@ pub(super) fn outcomes(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
     let congestion_control = Machine::describe().congestion_control;
     let links = links(request.profile);
-    let most = request.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile));
+    let most = request.copies.file_bytes_max.unwrap_or_else(|| bytes_max(request.profile));
     let bytes = |link| {
         let one = file_bytes(request.profile, link, congestion_control.as_deref(), u64::MAX);
         (one * CONNECTIONS).clamp(BYTES_MIN.min(most), most)
@@ -114,7 +114,7 @@ fn claims(profile: Profile, link: &str) -> Vec<Claim> {
 /// Copies one file behind a link by every number of streams, in turns.
 pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
     const NAME: &str = "file";
-    let bytes = request.file_bytes_max.unwrap_or(BYTES_MIN);
+    let bytes = request.copies.file_bytes_max.unwrap_or(BYTES_MIN);
     let scratch = request.scratch(bytes.saturating_mul(3))?;
     let file = scratch.random_file(NAME, bytes, request.seed)?;
     let size = number::bytes(bytes);
@@ -140,7 +140,7 @@ pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Outc
     let mut contestants: Vec<Box<dyn Peer>> =
         numbers.iter().map(|&number| Box::new(by(number)) as Box<dyn Peer>).collect();
     contestants.insert(0, Box::new(own));
-    if request.peers {
+    if request.copies.peers {
         let is_asked = |peer: &dyn Peer| {
             let fixed = peer.name().strip_prefix(OWN_OVER_SFTP).and_then(|rest| rest.strip_prefix(", "));
             fixed.is_none_or(|fixed| numbers.iter().any(|number| number.to_string() == fixed))

@@ -121,12 +121,13 @@ pub(super) fn outcomes(
     (repetition, seconds): (Repetition, u32),
     progress: &mut dyn Write,
 ) -> Result<Vec<Outcome>, LabError> {
-    let is_short = matches!(request.profile, Profile::Smoke | Profile::Quick) && request.between.is_empty();
+    let is_short =
+        matches!(request.profile, Profile::Smoke | Profile::Quick) && request.hosts.between.is_empty();
     // Most of a second is a connection's beginning.
     let seconds = seconds.max(if is_short { 2 } else { 3 });
     let rounds = if is_short { repetition.rounds.min(SHORT_ROUNDS) } else { repetition.rounds };
     let repetition = Repetition { rounds, ..repetition };
-    let control = request.congestion_control.unwrap_or(CongestionControl::Cubic);
+    let control = request.hosts.congestion_control.unwrap_or(CongestionControl::Cubic);
     let mut skipped = Vec::new();
     if is_short {
         let (link, load) = SHORT;
@@ -139,7 +140,9 @@ pub(super) fn outcomes(
     let (mut nets, mut places, mut cells) = (Vec::new(), Vec::<Coordinates>::new(), Vec::new());
     let is_asked = |way: &Way| match is_short {
         true => way.queue != "fifo",
-        false => request.between.is_empty() || request.between.iter().any(|asked| asked == way.between),
+        false => {
+            request.hosts.between.is_empty() || request.hosts.between.iter().any(|asked| asked == way.between)
+        }
     };
     for way in ways(foreign).into_iter().filter(is_asked) {
         let net =

@@ -249,7 +249,7 @@ fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Betwe
 
 /// Returns whether the lab chooses the tests of each connection: in a short profile, if the request names none.
 fn chooses(request: &Request) -> bool {
-    matches!(request.profile, Profile::Smoke | Profile::Quick) && request.between.is_empty()
+    matches!(request.profile, Profile::Smoke | Profile::Quick) && request.hosts.between.is_empty()
 }
 
 /// Returns whether a test goes through a connection. A request that names connections, and one with more time, has all
@@ -291,7 +291,7 @@ fn rounds_and_seconds(request: &Request) -> (usize, u32) {
         Profile::Full => (10, 10),
         Profile::Paper => (10, 30),
     };
-    (request.rounds.unwrap_or(rounds), request.seconds.unwrap_or(seconds))
+    (request.hosts.rounds.unwrap_or(rounds), request.hosts.seconds.unwrap_or(seconds))
 }
 
 /// Runs the requested tests.
@@ -330,7 +330,7 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         let foreign: Vec<foreign::Peer> = foreign.into_iter().flatten().collect();
         let versions: Vec<String> =
             foreign.iter().map(|peer| format!("{}: {}", peer.name, peer.version)).collect();
-        for &topology in &request.topologies {
+        for &topology in &request.hosts.topologies {
             let asked = Asked { request, tests: &tests, seconds, repetition, versions: versions.join("; ") };
             report.outcomes.extend(asked.through(topology, &foreign, progress)?);
         }
@@ -391,8 +391,9 @@ impl Asked<'_> {
         };
         let (mut skipped, mut places) = (Vec::new(), Vec::new());
         let program = request.program()?;
-        let is_asked =
-            |peer: &str| request.between.is_empty() || request.between.iter().any(|asked| asked == peer);
+        let is_asked = |peer: &str| {
+            request.hosts.between.is_empty() || request.hosts.between.iter().any(|asked| asked == peer)
+        };
         for (peer, suite, between) in betweens(foreign).into_iter().filter(|(peer, ..)| is_asked(peer)) {
             let is_tls = peer == HTTPS.0;
             let is_run =
@@ -460,7 +461,7 @@ impl Sampler for Turns<'_> {
             tiny_files: traffic::tiny_files(self.request.profile),
             workload: self.workload.as_ref(),
             is_tls,
-            control: self.request.congestion_control,
+            control: self.request.hosts.congestion_control,
         };
         traffic.run(test)
     }
@@ -569,6 +570,7 @@ fn beside(cells: &[Cell], other: (&str, &str)) -> Vec<Cell> {
 mod tests {
     use super::*;
     use crate::experiment::Verdict;
+    use crate::request::Hosts;
 
     /// A short profile keeps every cell that a claim or a comparison is about.
     #[test]
@@ -599,7 +601,8 @@ mod tests {
             let shares = |cells: &[Cell]| claims::of_shares(cells, topology).len();
             assert_eq!(shares(&short), shares(&long), "{topology:?}");
         }
-        let named = Request { between: vec![OWN.to_owned()], ..request };
+        let hosts = Hosts { between: vec![OWN.to_owned()], ..Hosts::default() };
+        let named = Request { hosts, ..request };
         assert_eq!(cells(&named, Topology::HostHost).len(), cells(&whole, Topology::HostHost).len());
     }
 
