@@ -84,7 +84,7 @@ impl Allowed {
             EntryKind::File => drop(self.sizes.insert((path, Some(entry.metadata.size_bytes)))),
             EntryKind::HardLink { .. } => drop(self.sizes.insert((path, None))),
             EntryKind::Symlink { .. } => drop(self.links.insert(path)),
-            EntryKind::Directory | EntryKind::Attributes => {}
+            EntryKind::Directory | EntryKind::Attributes | EntryKind::Special(_) => {}
         }
     }
 

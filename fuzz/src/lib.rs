@@ -126,7 +126,7 @@ pub fn check_entry(entry: &Entry) {
     check_path(&entry.path);
     match &entry.kind {
         Kind::File => assert_eq!(entry.content_bytes(), entry.metadata.size_bytes),
-        Kind::Directory | Kind::Attributes => assert_eq!(entry.content_bytes(), 0),
+        Kind::Directory | Kind::Attributes | Kind::Special(_) => assert_eq!(entry.content_bytes(), 0),
         Kind::Symlink { target } => {
             assert!((1..=MAX_LINK_BYTES).contains(&target.as_bytes().len()));
             assert!(!target.as_bytes().contains(&0));

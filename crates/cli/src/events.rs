@@ -121,6 +121,9 @@ pub enum Event {
     },
     /// With `--archive`: owners are not kept, because the receiving user may not give files away.
     OwnersNotKept,
+    /// With `--xattrs`: attributes of `security.` and `trusted.`, capabilities among them, are not kept, because the receiving
+    /// user is not root.
+    PrivilegesNotKept,
     /// With `--compress=auto`: the far end takes or makes no compressed data.
     NotCompressed,
     /// From a host without sealane: its SFTP server does not report attributes that were to be kept.
@@ -304,6 +307,7 @@ impl Event {
                 itemised: itemised(change, pushes),
             },
             Notice::OwnersNotKept => Self::OwnersNotKept,
+            Notice::PrivilegesNotKept => Self::PrivilegesNotKept,
             Notice::NotCompressed => Self::NotCompressed,
             Notice::NotToldOverSftp { hard_links, xattrs } => {
                 Self::NotToldOverSftp { hard_links: *hard_links, xattrs: *xattrs }

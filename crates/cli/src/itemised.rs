@@ -9,20 +9,24 @@ pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
         ChangeKind::File | ChangeKind::Attributes | ChangeKind::HardLink => 'f',
         ChangeKind::Directory => 'd',
         ChangeKind::Symlink => 'L',
+        ChangeKind::Device => 'D',
+        ChangeKind::Special => 'S',
     };
     let update = match change.kind {
         ChangeKind::File if pushes => '<',
         ChangeKind::File => '>',
         ChangeKind::HardLink => 'h',
-        ChangeKind::Directory | ChangeKind::Symlink if change.is_new => 'c',
-        ChangeKind::Symlink if change.target => 'c',
-        ChangeKind::Attributes | ChangeKind::Directory | ChangeKind::Symlink => '.',
+        ChangeKind::Attributes => '.',
+        ChangeKind::Directory if !change.is_new => '.',
+        _ if change.is_new || change.target => 'c',
+        _ => '.',
     };
     if change.is_new {
         return format!("{update}{kind}+++++++++");
     }
     let Change { target, size, time, mode, owner, group, xattrs, .. } = *change;
-    let leads_elsewhere = target && change.kind == ChangeKind::Symlink;
+    let leads_elsewhere =
+        target && matches!(change.kind, ChangeKind::Symlink | ChangeKind::Device | ChangeKind::Special);
     let attributes = [
         (leads_elsewhere, 'c'),
         (size, 's'),

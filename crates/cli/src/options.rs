@@ -349,6 +349,8 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             hard_links: arguments.hard_links || arguments.archive,
             xattrs: arguments.xattrs || arguments.archive,
             acls: arguments.acls,
+            privileges: arguments.xattrs,
+            specials: arguments.specials,
             numeric_ids: arguments.numeric_ids,
             user: arguments.chown.as_ref().and_then(|given| given.user.clone()),
             group: arguments.chown.as_ref().and_then(|given| given.group.clone()),
@@ -371,6 +373,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             remove_sources: arguments.remove_source_files,
             itemise: arguments.verbose || arguments.log_file.is_some(),
             bases: bases(&arguments),
+            in_place: arguments.in_place,
             sameness: match (arguments.size_only, arguments.modify_window) {
                 (true, _) => Sameness::Nothing,
                 (false, Some(seconds)) => Sameness::Within { seconds },

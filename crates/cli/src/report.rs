@@ -171,6 +171,10 @@ impl Reporter {
                 "sealane: warning: owners are not kept, because the receiving user may not give files away; --owner makes that \
                  a failure (this is told once for each host)",
             ),
+            Notice::PrivilegesNotKept if !self.reporting.quiet => self.line(
+                "sealane: warning: attributes of security. and trusted., capabilities among them, are not kept, because the \
+                 receiving user is not root",
+            ),
             Notice::NotToldOverSftp { hard_links, xattrs } if !self.reporting.quiet => {
                 let what = match (*hard_links, *xattrs) {
                     (true, true) => "hard links become files of their own, and extended attributes are not copied",
@@ -182,7 +186,10 @@ impl Reporter {
             Notice::NotCompressed if self.reporting.verbose => {
                 self.line("sealane: nothing is compressed, because the far end does without (--no-compression)");
             }
-            Notice::OwnersNotKept | Notice::NotToldOverSftp { .. } | Notice::NotCompressed => {}
+            Notice::OwnersNotKept
+            | Notice::PrivilegesNotKept
+            | Notice::NotToldOverSftp { .. }
+            | Notice::NotCompressed => {}
             Notice::Deleted { path } => {
                 let line = format!("*deleting   {}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
@@ -388,12 +395,20 @@ fn write_result(stdout_is_data: bool, line: &[u8]) {
 
 /// Returns the requested attributes that could not be kept, if any.
 fn lost(dropped: &Dropped) -> Option<String> {
-    let counts =
-        [(dropped.owners, "owner"), (dropped.set_ids, "set-id bit"), (dropped.xattrs, "extended attribute")];
+    let counts = [
+        (dropped.owners, "owner"),
+        (dropped.set_ids, "set-id bit"),
+        (dropped.xattrs, "extended attribute"),
+        (dropped.capabilities, "capability"),
+    ];
     let lost: Vec<_> = counts
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+        .map(|(count, what)| match (count, what) {
+            (1, what) => format!("1 {what}"),
+            (count, "capability") => format!("{count} capabilities"),
+            (count, what) => format!("{count} {what}s"),
+        })
         .collect();
     (!lost.is_empty()).then(|| {
         format!(

@@ -216,7 +216,7 @@ fn what_fails_is_named_whatever_its_name_is() {
     let output =
         sealane(&["cp", "it", "copy"]).current_dir(folder.path()).output().expect("the program starts");
     let said = text(&output.stderr);
-    assert!(said.starts_with("sealane: it: it is a device, pipe or socket\n"), "{said}");
+    assert!(said.starts_with("sealane: it: it is a device, pipe or socket; -D copies it\n"), "{said}");
     let mut both = sealane(&["cp", "--json", "tree", "it", "copy"]);
     let output = both.current_dir(folder.path()).output().expect("the program starts");
     let said = text(&output.stdout);

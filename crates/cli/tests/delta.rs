@@ -208,6 +208,175 @@ fn deltas_go_together_with_other_options() {
     }
 }
 
+/// Returns a daemon with a source and a mirror of it from before files were renamed, moved and changed, and what is new.
+fn moved_files() -> (Served, u64) {
+    let served = Served::start(None);
+    served.grant("read,write,delete");
+    let at = |name: &str| served.root().join(name);
+    for tree in ["source", "target"] {
+        for folder in ["kept", "other", "old/deep", "new/deep"] {
+            fs::create_dir_all(at(tree).join(folder)).expect("a folder");
+        }
+    }
+    let (mut chance, mut length) = (Chance::new(21), 4 * MEBIBYTE);
+    let mut put = |before: &str, after: &str, every: Option<usize>| {
+        // Size and time tell files apart.
+        length += 8192;
+        let content = chance.bytes(length);
+        write_old(&at("target").join(before), &content);
+        match every {
+            None => write_old(&at("source").join(after), &content),
+            Some(every) => write(&at("source").join(after), &with_new_blocks(&content, every)),
+        }
+        every.map_or(0, |every| (content.len() / 4096 / every + 1) as u64 * 4096)
+    };
+    let new = [
+        put("kept/one", "kept/renamed", None),
+        put("old/two", "new/two", None),
+        put("old/deep/three", "new/deep/three", None),
+        put("old/deep/four", "other/four", Some(50)),
+        // A newer one takes the name, and the older one gets another.
+        put("kept/log", "kept/log.1", None),
+        put("other/same", "other/same", Some(50)),
+    ];
+    fs::remove_dir_all(at("source/old")).expect("a folder");
+    let log = Chance::new(22).bytes(300_000);
+    write(&at("source/kept/log"), &log);
+    (served, new.iter().sum::<u64>() + log.len() as u64)
+}
+
+#[test]
+fn files_that_were_moved_are_not_sent_to_a_mirror() {
+    let options: [&[&str]; 3] = [
+        &["-aT", "--delete", "--delta=always"],
+        &["-aT", "--delete", "--delta=always", "--checksum"],
+        &["-aT", "--delete", "--limit-rate=20M"],
+    ];
+    for options in options {
+        for is_pushed in [true, false] {
+            let (served, new_bytes) = moved_files();
+            let local = |name: &str| utf8(served.root().join(name));
+            let (from, to) = match is_pushed {
+                true => (local("source"), served.place("target")),
+                false => (served.place("source"), local("target")),
+            };
+            let arguments = [options, &["--accept-new", from.as_str(), to.as_str()]].concat();
+            let ended = run(&served.home(), &arguments);
+            let (source, target) = (served.root().join("source"), served.root().join("target"));
+            let differences = tree::differences(&source, &target);
+            assert!(differences.is_empty(), "{arguments:?}: {differences:?}");
+            let (sent, matched) = (ended.done("bytes"), ended.done("matched_bytes"));
+            assert!(sent <= new_bytes + 3 * 65_536, "{sent} of {new_bytes}, {arguments:?}: {ended:?}");
+            assert!(matched > 20 << 20, "{matched}, {arguments:?}");
+            assert_eq!(tree::leftovers(&target), Vec::<PathBuf>::new());
+        }
+    }
+    // Where nothing is deleted, nothing is looked for.
+    let (served, _) = moved_files();
+    let to = served.place("target");
+    let arguments =
+        ["-aT", "--delta=always", "--accept-new", &utf8(served.root().join("source")), to.as_str()];
+    let ended = run(&served.home(), &arguments);
+    assert!(ended.done("bytes") > 16 << 20, "{ended:?}");
+}
+
+#[test]
+fn an_earlier_copy_has_what_did_not_change_of_a_file_that_did() {
+    for option in ["--link-dest", "--copy-dest", "--compare-dest"] {
+        let served = Served::start(None);
+        let at = |name: &str| served.root().join(name);
+        for folder in ["source", "first", "second"] {
+            fs::create_dir(at(folder)).expect("a folder");
+        }
+        let old = old_version(8 * MEBIBYTE);
+        let new = with_new_blocks(&old, 100);
+        write_old(&at("first/file"), &old);
+        write(&at("source/file"), &new);
+        let (from, to) = (utf8(at("source")), served.place("second"));
+        let basis = format!("{option}=../first");
+        let arguments = ["-aT", "--delta=always", "--accept-new", basis.as_str(), from.as_str(), to.as_str()];
+        let ended = run(&served.home(), &arguments);
+        assert!(fs::read(at("second/file")).expect("a file") == new, "{option}");
+        assert!(fs::read(at("first/file")).expect("a file") == old, "{option}");
+        assert!(ended.done("bytes") < 200_000, "{option}: {ended:?}");
+    }
+}
+
+/// Returns versions of a small, a sparse and a large file, by their names.
+fn over_and_over(old: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let shorter = old[..3 * MEBIBYTE + 77].to_vec();
+    let longer = [&with_new_blocks(old, 100)[..], &[7; 500_000]].concat();
+    let moved = [b"!", &old[..old.len() / 2], &old[old.len() / 2 + 1..]].concat();
+    let mut sparse = old.to_vec();
+    sparse[MEBIBYTE..5 * MEBIBYTE].fill(0);
+    vec![
+        ("empty", Vec::new()),
+        ("small", b"a few bytes".to_vec()),
+        ("shorter", shorter),
+        ("longer", longer),
+        ("moved", moved),
+        ("sparse", sparse),
+        ("blocks", with_new_blocks(old, 50)),
+    ]
+}
+
+#[test]
+fn files_are_written_over_where_that_is_asked_for() {
+    for options in [&["--delta=always"][..], &["--delta=never"], &["--delta=always", "-u", "--digest"]] {
+        let served = Served::start(None);
+        let at = |name: &str| served.root().join(name);
+        for folder in ["source", "target"] {
+            fs::create_dir(at(folder)).expect("a folder");
+        }
+        let old = old_version(8 * MEBIBYTE);
+        let all = over_and_over(&old);
+        for (name, new) in &all {
+            write(&at("source").join(name), new);
+            if *name == "sparse" {
+                let file = File::options().write(true).open(at("source/sparse")).expect("a file");
+                let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+                let _ = rustix::fs::fallocate(&file, hole, MEBIBYTE as u64, 4 << 20);
+            }
+            write_old(&at("target").join(name), &old);
+            fs::hard_link(at("target").join(name), at(&format!("{name}.other"))).expect("a link");
+        }
+        symlink("blocks.other", at("target/link")).expect("a link");
+        write(&at("source/link"), b"a file in place of a link");
+        let (from, to) = (utf8(at("source")), served.place("target"));
+        let arguments = [&["-rT", "--in-place", "--accept-new"], options, &[&from, &to]].concat();
+        let ended = run(&served.home(), &arguments);
+        for (name, new) in &all {
+            let (file, other) = (at("target").join(name), at(&format!("{name}.other")));
+            assert!(fs::read(&file).expect("a file") == *new, "{name}, {options:?}");
+            let number = |path: &Path| fs::metadata(path).expect("a file").ino();
+            assert_eq!(number(&file), number(&other), "{name}, {options:?}: it is another file now");
+        }
+        assert_eq!(fs::read(at("target/link")).expect("a file"), b"a file in place of a link");
+        assert!(!at("target/link").is_symlink());
+        assert_eq!(ended.done("matched_bytes") > 20 << 20, options[0] == "--delta=always");
+        assert_eq!(tree::leftovers(&served.root()), Vec::<PathBuf>::new());
+        // Nothing is sent again.
+        assert_eq!(run(&served.home(), &arguments).done("bytes"), 0, "{options:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_written_over_by_a_killed_copy_is_complete_after_the_next() {
+    let (served, _, new) = two_versions(24 * MEBIBYTE, 4);
+    let (home, root) = (served.home(), served.root());
+    let (from, to) = (utf8(root.join("source")), served.place("target"));
+    let slow = ["--accept-new", "--in-place", "--limit-rate=3M", "-T", "--delta=never", &from, &to];
+    let mut killed = Run::start(&home, &slow);
+    killed.wait_for_bytes(2 << 20);
+    killed.kill();
+    killed.end().expect("it ends");
+    for how in ["--delta=always", "--delta=never"] {
+        run(&home, &["--accept-new", "--in-place", "-T", how, &from, &to]);
+        assert!(fs::read(root.join("target")).expect("a file") == new, "{how}");
+    }
+    assert_eq!(tree::leftovers(&root), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn a_version_that_is_written_meanwhile_spoils_nothing() {
     let (served, old, new) = two_versions(24 * MEBIBYTE, 4);

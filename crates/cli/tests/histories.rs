@@ -45,6 +45,9 @@ const LOCAL: [Way; 3] = [Way::Near, Way::ToDaemon, Way::FromDaemon];
 const ALL: [Way; 7] =
     [Way::Near, Way::ToDaemon, Way::FromDaemon, Way::ToHost, Way::FromHost, Way::ToSftp, Way::FromSftp];
 
+/// The rights of both clients.
+const RIGHTS: &str = "read,write,devices";
+
 /// The servers, and the homes of two clients.
 struct Scene {
     served: Served,
@@ -73,12 +76,13 @@ impl Folders {
 impl Scene {
     fn set() -> Self {
         let served = Served::start(None);
+        served.grant(RIGHTS);
         let sshd = PrivateSshd::start();
         let sshd = sshd.map_err(|skipped| skip(&skipped)).ok();
         let second = served.home().with_file_name("second");
         fs::create_dir(&second).expect("a folder");
         let key = sealane(&["id"]).env("HOME", &second).output().expect("the program starts");
-        served.authorise(program::text(&key.stdout).trim(), "second");
+        served.authorise_to(program::text(&key.stdout).trim(), "second", RIGHTS);
         let config = second.join("ssh_config");
         if let Some(sshd) = &sshd {
             let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
@@ -132,11 +136,15 @@ impl Scene {
         }
         // These change nothing of a whole copy of these sources.
         if chance.below(3) == 0 {
-            let neutral = ["-I", "--max-size=1T", "--filter-file=.none", "--numeric-ids", "--chmod=F+r"];
-            let is_read_over_sftp = way == Way::FromSftp;
+            let neutral =
+                ["-I", "--max-size=1T", "--filter-file=.none", "--numeric-ids", "--chmod=F+r", "-D"];
             let option = chance.one_of(&neutral);
-            arguments
-                .extend((!is_read_over_sftp || option != "--filter-file=.none").then(|| option.to_owned()));
+            let is_here = match option {
+                "--filter-file=.none" => way != Way::FromSftp,
+                "-D" => !matches!(way, Way::ToSftp | Way::FromSftp),
+                _ => true,
+            };
+            arguments.extend(is_here.then(|| option.to_owned()));
         }
         arguments.extend([from, to]);
         arguments

@@ -216,6 +216,10 @@ pub struct Preserve {
     pub xattrs: bool,
     /// Keep POSIX access control lists (`--acls`).
     pub acls: bool,
+    /// Keep the extended attributes of `security.` and `trusted.`, capabilities among them, where the receiving user is root.
+    pub privileges: bool,
+    /// Make devices, pipes and sockets (`-D`).
+    pub specials: bool,
     /// Keep user and group ids.
     pub owner: Ownership,
     /// Existing folders get the modes of the sent ones; otherwise they keep their own.
@@ -245,7 +249,7 @@ impl Preserve {
 
     /// Returns the extended attributes that are kept.
     pub(crate) fn kinds_of_xattrs(&self) -> Xattrs {
-        Xattrs { user: self.xattrs, acls: self.acls }
+        Xattrs { user: self.xattrs, acls: self.acls, privileged: self.privileges }
     }
 
     /// Returns whether a sender needs to know the numbers of names at the target's host.
@@ -300,6 +304,8 @@ pub struct Upkeep {
     pub remove_sources: bool,
     /// Reports every change.
     pub itemise: bool,
+    /// Writes into existing files (`--in-place`).
+    pub in_place: bool,
     /// Takes unchanged files from earlier copies.
     pub bases: Option<Bases>,
     /// Passes over entries by whether the target has them.

@@ -9,7 +9,7 @@ use std::{
 
 use sealane_engine::Suite;
 use sealane_lanes::Placement;
-use sealane_tree::{Differences, Kind};
+use sealane_tree::{Differences, Kind, Special};
 use serde::{Deserialize, Serialize};
 
 use crate::{Level, proto::entry::Entry};
@@ -32,6 +32,8 @@ pub struct Dropped {
     pub set_ids: u64,
     /// Extended attributes.
     pub xattrs: u64,
+    /// Capabilities of programs.
+    pub capabilities: u64,
 }
 
 /// An entry made or replaced at the target, and its differences from the former one.
@@ -68,6 +70,10 @@ impl Change {
             Kind::Directory => ChangeKind::Directory,
             Kind::Symlink { .. } => ChangeKind::Symlink,
             Kind::HardLink { .. } => ChangeKind::HardLink,
+            Kind::Special(Special::CharacterDevice { .. } | Special::BlockDevice { .. }) => {
+                ChangeKind::Device
+            }
+            Kind::Special(Special::Pipe | Special::Socket) => ChangeKind::Special,
         };
         let Differences { is_new, target, size, time, mode, owner, group, xattrs, .. } = differences;
         let path = entry.path.as_bytes().to_vec();
@@ -88,6 +94,10 @@ pub enum ChangeKind {
     Symlink,
     /// Another name of a file that was sent.
     HardLink,
+    /// A device.
+    Device,
+    /// A pipe or socket.
+    Special,
 }
 
 /// The facts of a finished transfer.
@@ -270,6 +280,8 @@ pub enum Notice {
     NotCompressed,
     /// The receiving end cannot change owners, which were to be kept only if possible: they are not kept.
     OwnersNotKept,
+    /// The receiving end cannot set extended attributes of `security.` and `trusted.`, which were asked for: they are not kept.
+    PrivilegesNotKept,
     /// An SFTP server reports neither hard links nor extended attributes, and some of these were to be kept.
     NotToldOverSftp {
         /// Names of one file become separate files.

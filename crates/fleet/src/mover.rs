@@ -467,6 +467,7 @@ fn account(report: &mut Report, summary: &Summary) {
         (dropped.owners, "entries did not get their owner"),
         (dropped.set_ids, "entries lost set-user-id or set-group-id"),
         (dropped.xattrs, "extended attributes were lost"),
+        (dropped.capabilities, "capabilities were lost"),
         (summary.undeleted, "entries were not deleted"),
     ] {
         if count > 0 {

@@ -76,6 +76,15 @@ impl Writer {
         self.copy_basis(&folder, &name, path, sent)
     }
 
+    /// Opens the file of this path that the first basis has which has one; `None` if none has.
+    pub fn read_basis(&mut self, path: &RelativePath) -> Option<OpenFile> {
+        let bases = self.bases();
+        bases.iter().enumerate().find_map(|(index, basis)| {
+            let (folder, name) = self.basis_folder(index, basis, path)?;
+            OpenFile::open(&folder, name, path, true, true).ok().map(|(file, _)| file)
+        })
+    }
+
     /// Returns whether a symbolic link need not be in the target, because a basis has it as it was sent.
     pub fn leaves_out_link(&mut self, path: &RelativePath, target: &LinkTarget, sent: &Metadata) -> bool {
         if self.inner().options.basis_use != BasisUse::Compare {

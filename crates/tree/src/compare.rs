@@ -16,6 +16,7 @@ use crate::error::{EntryType, Error, Operation, Result, entry_type, failed, reso
 use crate::inner::times;
 use crate::metadata::{Kind, MODE_BITS, Metadata};
 use crate::path::RelativePath;
+use crate::specials::Special;
 use crate::temporary::TempName;
 use crate::writer::Writer;
 use crate::xattrs::{self, Xattrs};
@@ -49,11 +50,12 @@ impl Writer {
             Kind::File | Kind::Attributes | Kind::HardLink { .. } => EntryType::File,
             Kind::Directory => EntryType::Directory,
             Kind::Symlink { .. } => EntryType::Symlink,
+            Kind::Special(_) => EntryType::Other,
         };
         if found != wanted {
-            // Files and links replace each other, and the name always stands for one of them.
+            // Files and links replace each other, and the name always stands for one of them; special files replace both.
             let is_like = |kind| matches!(kind, EntryType::File | EntryType::Symlink);
-            let gives_way = !(is_like(found) && is_like(wanted));
+            let gives_way = !(is_like(found) && (is_like(wanted) || wanted == EntryType::Other));
             if may_replace || !gives_way {
                 return Ok(Differences { gives_way, ..Differences::NEW });
             }
@@ -69,6 +71,9 @@ impl Writer {
             }
             Kind::Symlink { target } => {
                 Differences { target: !leads_to(&*parent, name, target), ..attributes }
+            }
+            Kind::Special(special) => {
+                Differences { target: Special::of(&stat) != Some(*special), ..attributes }
             }
             Kind::HardLink { to } => {
                 let found = self.existing(to).ok().flatten();
@@ -106,15 +111,16 @@ impl Writer {
         if !is_it(&opened) || Identity::of(&opened) != Identity::of(&stat) {
             return Err(Error::Changed { path: path.into() });
         }
-        if inner.options.xattrs.any() {
-            differences.xattrs = inner.update_xattrs(&fd, path, sent)?;
-        }
         let owner_differs = differences.owner || differences.group;
         let mut owner_set = inner.options.ownership && sent.owner.is_some();
         if owner_differs {
             owner_set = inner.apply_owner(&fd, sent.owner).map_err(set)?;
         }
-        // A change of the owner clears the set-id bits.
+        // A change of the owner clears capabilities.
+        if inner.options.xattrs.any() {
+            differences.xattrs = inner.update_xattrs(&fd, path, sent)?;
+        }
+        // It clears the set-id bits too.
         if differences.mode || owner_differs {
             let mode = inner.final_mode(sent.mode, owner_set);
             fchmod(&fd, Mode::from_raw_mode(mode)).map_err(set)?;

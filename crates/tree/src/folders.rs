@@ -23,6 +23,7 @@ use crate::list_xattrs::list_at;
 use crate::metadata::{Metadata, Xattr};
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::source::{RootKind, Source};
+use crate::specials::Special;
 use crate::target::Target;
 use crate::temporary::TempName;
 use crate::walk::WalkOptions;
@@ -52,6 +53,8 @@ pub struct Seen<'a> {
     pub target: &'a [u8],
     /// The number of its names.
     pub links: u64,
+    /// Which device, pipe or socket it is, if it is one.
+    pub special: Option<Special>,
 }
 
 /// A folder after its last entry.
@@ -407,6 +410,7 @@ impl Folders {
                     metadata: &nothing,
                     target: b"",
                     links: 1,
+                    special: None,
                 });
                 if self.rules.enters {
                     found.push((index, path.clone()));
@@ -435,7 +439,8 @@ impl Folders {
             self.rules.changes.apply(entry_type, &mut metadata);
             self.rules.changes.apply_to_acls(&mut metadata.xattrs);
             let links = links(&stat);
-            visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links });
+            let special = Special::of(&stat);
+            visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links, special });
         }
         Ok(is_whole)
     }

@@ -22,7 +22,7 @@ use crate::path::RelativePath;
 use crate::root::TargetRoot;
 use crate::temporary::TempName;
 use crate::waiting::Successors;
-use crate::xattrs;
+use crate::xattrs::{self, Lost};
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
@@ -59,8 +59,10 @@ impl Record {
 pub struct Dropped {
     /// Entries whose sent owner the options or the system did not allow.
     pub owners: u64,
-    /// Extended attributes outside the `user.` namespace, or on a file system without attributes.
+    /// Extended attributes that the options or the system did not allow, or on a file system without attributes.
     pub xattrs: u64,
+    /// Capabilities that the system did not allow.
+    pub capabilities: u64,
     /// Entries that lost set-user-id or set-group-id.
     pub privileges: u64,
 }
@@ -83,6 +85,7 @@ pub(crate) struct Inner {
     next_temp: AtomicU64,
     dropped_owners: AtomicU64,
     dropped_xattrs: AtomicU64,
+    dropped_capabilities: AtomicU64,
     dropped_privileges: AtomicU64,
     pub(crate) successors: Successors,
 }
@@ -105,6 +108,7 @@ impl Inner {
             next_temp: AtomicU64::new(RandomState::new().build_hasher().finish()),
             dropped_owners: AtomicU64::new(0),
             dropped_xattrs: AtomicU64::new(0),
+            dropped_capabilities: AtomicU64::new(0),
             dropped_privileges: AtomicU64::new(0),
             successors: Successors::default(),
         })
@@ -115,6 +119,7 @@ impl Inner {
         Dropped {
             owners: self.dropped_owners.load(Ordering::Relaxed),
             xattrs: self.dropped_xattrs.load(Ordering::Relaxed),
+            capabilities: self.dropped_capabilities.load(Ordering::Relaxed),
             privileges: self.dropped_privileges.load(Ordering::Relaxed),
         }
     }
@@ -277,7 +282,7 @@ impl Inner {
         }
         if self.options.xattrs.any() && !metadata.xattrs.is_empty() {
             let dropped = xattrs::write(fd, path, &metadata.xattrs, self.options.xattrs)?;
-            self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
+            self.count_lost(dropped);
         }
         let mode = self.final_mode(metadata.mode, owner_set);
         if created_mode.is_none_or(|created| created & !self.umask != mode) {
@@ -287,6 +292,20 @@ impl Inner {
             futimens(fd, &times(metadata.modified)).map_err(set)?;
         }
         Ok(())
+    }
+
+    /// Does the same for a file that was there before, and may have attributes that were not sent.
+    pub(crate) fn apply_in_place(
+        &self,
+        fd: impl AsFd,
+        path: &RelativePath,
+        metadata: &Metadata,
+    ) -> Result<()> {
+        let fd = fd.as_fd();
+        if self.options.xattrs.any() {
+            self.update_xattrs(fd, path, &Metadata { xattrs: Vec::new(), ..metadata.clone() })?;
+        }
+        self.apply(fd, path, metadata, None)
     }
 
     /// Returns whether an owner was requested and set.
@@ -306,6 +325,11 @@ impl Inner {
         }
     }
 
+    fn count_lost(&self, lost: Lost) {
+        self.dropped_xattrs.fetch_add(lost.xattrs, Ordering::Relaxed);
+        self.dropped_capabilities.fetch_add(lost.capabilities, Ordering::Relaxed);
+    }
+
     /// Counts an owner that could not be set.
     pub(crate) fn count_dropped_owner(&self) {
         self.dropped_owners.fetch_add(1, Ordering::Relaxed);
@@ -319,7 +343,7 @@ impl Inner {
         metadata: &Metadata,
     ) -> Result<bool> {
         let (differs, dropped) = xattrs::update(fd, path, &metadata.xattrs, self.options.xattrs)?;
-        self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
+        self.count_lost(dropped);
         Ok(differs)
     }
 

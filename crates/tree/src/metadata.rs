@@ -1,8 +1,7 @@
 //! The data that accompany the bytes of a file: [`Metadata`] and [`Kind`].
 //!
 //! Both go over the wire. Decoding enforces every bound stated here, so a decoded value is as well formed as one made
-//! on this machine: at most [`MAX_XATTRS`] attributes, nanoseconds under a second, permission bits only. Device
-//! nodes, sockets and pipes have no representation.
+//! on this machine: at most [`MAX_XATTRS`] attributes, nanoseconds under a second, permission bits only.
 
 use std::fmt;
 
@@ -12,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bytes;
 use crate::path::RelativePath;
+use crate::specials::Special;
 
 /// Permission bits with setuid, setgid and sticky.
 pub const MODE_BITS: u32 = 0o7777;
@@ -25,7 +25,7 @@ pub const MAX_XATTR_VALUE_BYTES: usize = 64 * 1024;
 pub const MAX_LINK_BYTES: usize = 4095;
 
 /// A time of last change: seconds since the epoch, and nanoseconds within that second.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01T00:00:00Z, negative before it.
     pub seconds: i64,
@@ -198,4 +198,6 @@ pub enum Kind {
     },
     /// The attributes of a regular file that the target has already, with the sent size and content.
     Attributes,
+    /// A device, pipe or socket.
+    Special(Special),
 }

@@ -34,6 +34,9 @@ pub struct TargetOptions {
     /// waits for [`Writer::succeed`](crate::Writer::succeed). Without this option that is an error, except for files
     /// and symbolic links, which replace each other.
     pub replaces_other_kinds: bool,
+    /// Whether files are written into the existing ones of their names, and not made beside them: these are then neither old nor
+    /// new until they are finished, and stay so after a failure. Their other names get the content too.
+    pub in_place: bool,
     /// Place at which replaced and removed entries, except directories, are kept.
     pub backup: Option<Backups>,
     /// Number of the transfer, if another target may resume it: then an unfinished file that is dropped stays, and
@@ -67,6 +70,7 @@ impl Default for TargetOptions {
             ownership: false,
             xattrs: Xattrs::default(),
             replaces_other_kinds: false,
+            in_place: false,
             backup: None,
             resumable_as: None,
             directory_bytes_max: 256 << 20,

@@ -11,20 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, fstat, fsync, ftruncate, linkat,
-    openat, unlinkat,
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, Stat, fallocate, flock, fstat, fsync, ftruncate,
+    linkat, openat, statat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, pwritev};
 
 use crate::beneath::Parent;
-use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::descent::Identity;
+use crate::error::{EntryType, Error, Operation, Result, entry_type, failed};
 use crate::inner::Inner;
 use crate::metadata::Metadata;
 use crate::options::SmallFiles;
 use crate::path::RelativePath;
 use crate::place::{rename_over, with_temp_name};
 use crate::ranges::Division;
-use crate::reader::Extents;
+use crate::reader::{Extents, OpenFile};
 use crate::temporary::{FileMark, TempName, is_ours};
 
 /// Most buffers that the kernel takes in one call (`UIO_MAXIOV`).
@@ -53,6 +54,8 @@ pub struct PartFile {
     role: Role,
     size_bytes: u64,
     resumed_bytes: Option<u64>,
+    /// Whether it is the existing file itself, which is written over.
+    is_in_place: bool,
     /// Whether the file is finished or discarded, or is about to be.
     closed: AtomicBool,
 }
@@ -92,7 +95,9 @@ impl PartFile {
         // A declared size that no file can have must fail below, and must not count as unknown.
         let size_bytes = declared_bytes.unwrap_or(u64::MAX);
         let (path, role) = (path.clone(), Role::Whole);
-        let part = Self { inner, parent, path, temp, fd, role, size_bytes, resumed_bytes, closed };
+        let is_in_place = false;
+        let part =
+            Self { inner, parent, path, temp, fd, role, size_bytes, resumed_bytes, is_in_place, closed };
         if declared_bytes.is_some_and(|size_bytes| part.resumed_bytes.unwrap_or(0) != size_bytes) {
             ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, &part.path, errno))?;
         }
@@ -118,7 +123,44 @@ impl PartFile {
         };
         let (size_bytes, closed) = (division.size_bytes(), AtomicBool::new(false));
         let (path, temp) = (path.clone(), Some(*temp));
-        Ok(Self { inner, parent, path, temp, fd, role, size_bytes, resumed_bytes: None, closed })
+        let is_in_place = false;
+        Ok(Self { inner, parent, path, temp, fd, role, size_bytes, resumed_bytes: None, is_in_place, closed })
+    }
+
+    /// Returns the existing file, to be written over; `None` if there is no regular file of this name.
+    pub(crate) fn over(
+        inner: Arc<Inner>,
+        parent: Arc<Parent>,
+        path: &RelativePath,
+        size_bytes: u64,
+    ) -> Result<Option<Self>> {
+        let Some((fd, resumed_bytes)) = open_over(&parent, path)? else { return Ok(None) };
+        let part = Self {
+            inner,
+            parent,
+            path: path.clone(),
+            temp: None,
+            fd,
+            role: Role::Whole,
+            size_bytes,
+            resumed_bytes: Some(resumed_bytes),
+            is_in_place: true,
+            closed: AtomicBool::new(false),
+        };
+        if resumed_bytes != size_bytes {
+            ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, path, errno))?;
+        }
+        Ok(Some(part))
+    }
+
+    /// Returns whether it is the existing file itself, which is written over.
+    pub fn is_in_place(&self) -> bool {
+        self.is_in_place
+    }
+
+    /// Returns whether another open file is this very file.
+    pub fn is_same(&self, other: &OpenFile) -> bool {
+        fstat(&self.fd).is_ok_and(|stat| Identity::of(&stat) == other.identity())
     }
 
     /// Returns the name that the file will get.
@@ -245,7 +287,10 @@ impl PartFile {
     }
 
     fn finish_closed(&self, metadata: &Metadata, durable: bool) -> Result<()> {
-        self.inner.apply(&self.fd, &self.path, metadata, None)?;
+        match self.is_in_place {
+            true => self.inner.apply_in_place(&self.fd, &self.path, metadata)?,
+            false => self.inner.apply(&self.fd, &self.path, metadata, None)?,
+        }
         let sync = |errno| failed(Operation::Sync, &self.path, errno);
         if durable {
             fsync(&self.fd).map_err(sync)?;
@@ -260,6 +305,9 @@ impl PartFile {
     }
 
     fn take_name(&self) -> Result<()> {
+        if self.is_in_place {
+            return Ok(());
+        }
         let name = self.path.file_name();
         let temp = match self.temp {
             Some(temp) => temp,
@@ -341,6 +389,26 @@ impl Drop for PartFile {
             // The failure cannot be reported; `Target::remove_leftovers` finds the file.
             let _ = unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty());
         }
+    }
+}
+
+/// Opens an existing regular file to write over it, and returns it with its size; `None` for other entries.
+pub(crate) fn open_over(parent: &Parent, path: &RelativePath) -> Result<Option<(OwnedFd, u64)>> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let name = path.file_name();
+    let is_file = |stat: &Stat| entry_type(stat) == EntryType::File;
+    // No device is opened, not even for a look.
+    match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) if is_file(&stat) => {}
+        Ok(_) | Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(failed(Operation::Inspect, path, errno)),
+    }
+    let fd =
+        openat(parent, name, flags, Mode::empty()).map_err(|errno| failed(Operation::Open, path, errno))?;
+    let stat = fstat(&fd).map_err(|errno| failed(Operation::Inspect, path, errno))?;
+    match is_file(&stat) {
+        true => Ok(Some((fd, u64::try_from(stat.st_size).unwrap_or(0)))),
+        false => Err(Error::Changed { path: path.into() }),
     }
 }
 

@@ -97,8 +97,8 @@ pub(crate) fn with_temp_name<T>(
     Err(Errno::EXIST)
 }
 
-/// Moves an entry from its temporary name into place. If a directory, or a device, pipe or socket, has the name, the
-/// entry waits until that has gone; an entry that may not wait is removed.
+/// Moves an entry from its temporary name into place. If a directory has the name, the entry waits until that has gone, and so
+/// it does for a device, pipe or socket unless it is one itself; an entry that may not wait is removed.
 pub(crate) fn rename_over(
     inner: &Inner,
     parent: &Parent,
@@ -108,8 +108,9 @@ pub(crate) fn rename_over(
     wanted: EntryType,
 ) -> Result<()> {
     // A rename would replace a device as readily as a file.
-    let replaces_other = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| entry_type(&stat) == EntryType::Other);
+    let replaces_other = wanted != EntryType::Other
+        && statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| entry_type(&stat) == EntryType::Other);
     let wait = |found| {
         let conflict = Error::TypeConflict { path: path.into(), wanted, found };
         inner.wait(parent, path, temp, conflict).inspect_err(|_| {

@@ -24,6 +24,7 @@ use crate::folders::{c_name, xattr_list, xattrs_at};
 use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
 use crate::path::{RelativePath, ShownPath};
 use crate::source::Source;
+use crate::specials::Special;
 use crate::xattrs::{self, Xattrs};
 
 const READ: OFlags = OFlags::RDONLY
@@ -192,7 +193,28 @@ impl Reader {
 }
 
 impl Reader {
-    /// Removes the file or symbolic link `path`, if `wanted` accepts its present state. Returns whether it was
+    /// Returns which device, pipe or socket `path` is, and its metadata. It is not opened.
+    pub fn read_special(&mut self, root: u32, path: &RelativePath) -> Result<(Special, Metadata)> {
+        let (with_owner, changes) = (self.with_owner, Arc::clone(&self.changes));
+        let inspected = |errno| failed(Operation::Inspect, path, errno);
+        let found = self.source.root(root)?;
+        let stat = if found.beneath.follows_links() {
+            let below = found.strip(path).ok_or_else(|| Error::NotUnderRoot { path: path.into() })?;
+            found.beneath.open(below, OFlags::PATH).and_then(fstat).map_err(inspected)?
+        } else {
+            let (parent, name) = self.locate(root, path)?;
+            statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(inspected)?
+        };
+        let Some(special) = Special::of(&stat) else {
+            let found = entry_type(&stat);
+            return Err(Error::TypeConflict { path: path.into(), wanted: EntryType::Other, found });
+        };
+        let mut metadata = Metadata::from_stat(&stat, with_owner);
+        changes.apply(EntryType::Other, &mut metadata);
+        Ok((special, metadata))
+    }
+
+    /// Removes the entry `path`, which is no directory, if `wanted` accepts its present state. Returns whether it was
     /// removed.
     pub fn remove_if(
         &mut self,
@@ -203,8 +225,7 @@ impl Reader {
         let (parent, name) = self.locate(root, path)?;
         let stat = statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(Operation::Inspect, path, errno))?;
-        let is_fitting = matches!(entry_type(&stat), EntryType::File | EntryType::Symlink);
-        if !is_fitting || !wanted(&Metadata::from_stat(&stat, false)) {
+        if entry_type(&stat) == EntryType::Directory || !wanted(&Metadata::from_stat(&stat, false)) {
             return Ok(false);
         }
         unlinkat(&**parent, name, AtFlags::empty())

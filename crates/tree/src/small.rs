@@ -1,18 +1,19 @@
 //! Makes small files.
 //!
 //! There are three methods, see [`SmallFiles`](crate::SmallFiles); all but `DirectInNew` give the file its bytes and
-//! its metadata before its name. No method follows a link: every name is created exclusively, linked or renamed.
+//! its metadata before its name. Where that is asked for, an existing file is written over instead. No method follows a link: every name is created exclusively, linked or renamed.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, ftruncate, linkat, openat, unlinkat};
 use rustix::io::{Errno, write};
 
 use crate::beneath::Parent;
 use crate::error::{EntryType, Operation, Result, failed};
 use crate::inner::Inner;
 use crate::metadata::Metadata;
+use crate::part::open_over;
 use crate::path::RelativePath;
 use crate::place::{rename_over, with_temp_name};
 use crate::temporary::TempName;
@@ -30,6 +31,11 @@ pub(crate) fn make(
     data: &[u8],
 ) -> Result<()> {
     let file = SmallFile { inner, parent, path, name, metadata, data, mode: inner.creation_mode(metadata) };
+    if inner.options.in_place
+        && let Some((fd, _)) = open_over(parent, path)?
+    {
+        return file.over(&fd);
+    }
     if parent.is_new
         && let Some(result) = file.direct()
     {
@@ -67,6 +73,14 @@ impl SmallFile<'_> {
             // The first failure is the one to report.
             let _ = unlinkat(self.parent, self.name, AtFlags::empty());
         }))
+    }
+
+    /// Writes over the existing file.
+    fn over(&self, fd: &OwnedFd) -> Result<()> {
+        self.write(fd)?;
+        let length = self.data.len() as u64;
+        ftruncate(fd, length).map_err(|errno| failed(Operation::Resize, self.path, errno))?;
+        self.inner.apply_in_place(fd, self.path, self.metadata)
     }
 
     /// Makes the file without a name until it is complete; returns `None` if the file system or the system's rules do
@@ -118,6 +132,12 @@ impl SmallFile<'_> {
 
     /// Writes the bytes, then the metadata.
     fn fill(&self, fd: &OwnedFd) -> Result<()> {
+        self.write(fd)?;
+        let created_mode = (!self.parent.has_default_acl).then_some(self.mode);
+        self.inner.apply(fd, self.path, self.metadata, created_mode)
+    }
+
+    fn write(&self, fd: &OwnedFd) -> Result<()> {
         let mut data = self.data;
         while !data.is_empty() {
             match write(fd, data) {
@@ -126,7 +146,6 @@ impl SmallFile<'_> {
                 Err(errno) => return Err(failed(Operation::Write, self.path, errno)),
             }
         }
-        let created_mode = (!self.parent.has_default_acl).then_some(self.mode);
-        self.inner.apply(fd, self.path, self.metadata, created_mode)
+        Ok(())
     }
 }

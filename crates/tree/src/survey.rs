@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::Beneath;
@@ -88,7 +88,7 @@ impl Target {
         while let Some(found) = descent.next(beneath, |path, is_directory| {
             is_directory || TempName::matches(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path))
         }) {
-            if !matches!(found, Found::File(_) | Found::Symlink) {
+            if !matches!(found, Found::File(_) | Found::Symlink | Found::Other) {
                 continue;
             }
             let path = RelativePath::new(descent.path())?;
@@ -123,8 +123,12 @@ pub(crate) fn is_written(parent: &impl AsFd, name: &[u8]) -> bool {
 }
 
 /// Returns an unfinished file with its lock, which keeps writers away; `None` if one has it. A link, or an entry that
-/// cannot be opened, has no writer and no lock.
+/// cannot be opened, has no writer and no lock; nor has a device, which is not opened.
 fn unwritten(parent: &impl AsFd, name: &[u8]) -> Option<Option<OwnedFd>> {
+    let is_file = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_file) {
+        return Some(None);
+    }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = openat(parent, name, flags, Mode::empty()).ok();
     let is_held = |file| flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);

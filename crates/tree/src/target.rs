@@ -140,3 +140,9 @@ impl Target {
 pub fn may_give_away() -> bool {
     geteuid().is_root()
 }
+
+/// Returns whether this process is root's, and so sets the attributes of the namespaces `security.` and `trusted.`
+/// ([`Xattrs::privileged`](crate::Xattrs::privileged)).
+pub fn may_set_privileges() -> bool {
+    geteuid().is_root()
+}

@@ -60,7 +60,7 @@ pub enum EntryKind {
     Directory(Metadata),
     /// A symbolic link; [`Reader::read_link`](crate::Reader::read_link) returns its destination.
     Symlink,
-    /// A device, pipe or socket, which cannot be copied.
+    /// A device, pipe or socket; [`Reader::read_special`](crate::Reader::read_special) says which.
     Other,
 }
 

@@ -83,6 +83,18 @@ impl Writer {
         })
     }
 
+    /// Takes up the existing file of this name to write over it, if there is a regular one and that is [asked
+    /// for](crate::TargetOptions::in_place): it has the sent size at once.
+    pub fn begin_over(&mut self, path: &RelativePath, metadata: &Metadata) -> Result<Option<PartFile>> {
+        if !self.inner.options.in_place {
+            return Ok(None);
+        }
+        let shared = Arc::clone(&self.inner);
+        self.in_parent(path, |_, parent, _| {
+            PartFile::over(Arc::clone(&shared), Arc::clone(parent), path, metadata.size_bytes)
+        })
+    }
+
     /// Begins one range of a file that other processes write as well, all under the same temporary name.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Extended attributes that may cross from one machine to another.
 //!
-//! Those of the `user.` namespace travel, and POSIX access control lists, each if they are asked for. `security.` would hand
-//! out capabilities and labels, and `trusted.` and the rest of `system.` belong to the machine; if a peer sends them anyway,
-//! they are counted and dropped. The kernel checks what a list says before it takes it.
+//! Those of the `user.` namespace travel, POSIX access control lists, and those of `security.` and `trusted.`, which hand out
+//! capabilities and labels: each if they are asked for. The rest of `system.` belongs to the machine. Whatever a peer sends
+//! beyond what was asked for is counted and dropped. The kernel checks what a list or a capability says before it takes it.
 
 use std::os::fd::AsFd;
 
@@ -21,6 +21,9 @@ const ACCESS: &[u8] = b"system.posix_acl_access";
 /// The access control list that entries made in a folder get.
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 
+/// The capabilities that a program gets.
+const CAPABILITY: &[u8] = b"security.capability";
+
 /// Returns whether an attribute is an access control list.
 pub(crate) fn is_acl(name: &[u8]) -> bool {
     name == ACCESS || name == DEFAULT
@@ -33,22 +36,27 @@ pub struct Xattrs {
     pub user: bool,
     /// POSIX access control lists.
     pub acls: bool,
+    /// Those of the namespaces `security.`, capabilities among them, and `trusted.`, which only root sets.
+    pub privileged: bool,
 }
 
 impl Xattrs {
     /// Those of the `user.` namespace alone.
-    pub const USER: Self = Self { user: true, acls: false };
+    pub const USER: Self = Self { user: true, acls: false, privileged: false };
 
     /// Returns whether there are any.
     #[must_use]
     pub fn any(self) -> bool {
-        self.user || self.acls
+        self.user || self.acls || self.privileged
     }
 
     /// Returns whether an attribute of this name is one of them.
     pub(crate) fn include(self, name: &[u8]) -> bool {
-        let is_short = name.len() <= MAX_XATTR_NAME_BYTES;
-        is_short && ((self.user && name.starts_with(b"user.")) || (self.acls && is_acl(name)))
+        let is_privileged = || name.starts_with(b"security.") || name.starts_with(b"trusted.");
+        let is_one = (self.user && name.starts_with(b"user."))
+            || (self.acls && is_acl(name))
+            || (self.privileged && is_privileged());
+        is_one && name.len() <= MAX_XATTR_NAME_BYTES
     }
 }
 
@@ -82,14 +90,23 @@ pub(crate) fn read(fd: impl AsFd, path: &RelativePath, kinds: Xattrs) -> Result<
     Ok(xattrs)
 }
 
+/// The numbers of attributes that were dropped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Lost {
+    /// Those of other namespaces, or all if the file system has none.
+    pub(crate) xattrs: u64,
+    /// Capabilities among those of namespaces that are set.
+    pub(crate) capabilities: u64,
+}
+
 /// Makes the attributes equal to those sent: sets those that differ, and removes the others. Returns whether any
-/// differed, and the number dropped as by [`write`].
+/// differed, and the numbers dropped as by [`write`].
 pub(crate) fn update(
     fd: impl AsFd,
     path: &RelativePath,
     xattrs: &[Xattr],
     kinds: Xattrs,
-) -> Result<(bool, u64)> {
+) -> Result<(bool, Lost)> {
     let fd = fd.as_fd();
     let there = match read(fd, path, kinds) {
         Ok(there) => there,
@@ -105,29 +122,33 @@ pub(crate) fn update(
             Err(errno) => return Err(failed(Operation::SetMetadata, path, errno)),
         }
     }
-    let mut dropped = 0;
+    let mut dropped = Lost::default();
     for sent in xattrs.iter().filter(|sent| !there.contains(sent)) {
         let lost = write(fd, path, std::slice::from_ref(sent), kinds)?;
-        dropped += lost;
-        differs |= lost == 0;
+        dropped.xattrs += lost.xattrs;
+        dropped.capabilities += lost.capabilities;
+        differs |= lost == Lost::default();
     }
     Ok((differs, dropped))
 }
 
-/// Sets the permitted attributes and returns the number of dropped ones: those of other namespaces, or all if the
-/// file system has no attributes.
-pub(crate) fn write(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr], kinds: Xattrs) -> Result<u64> {
-    let mut dropped = 0;
+/// Sets the permitted attributes and returns the numbers of dropped ones.
+pub(crate) fn write(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr], kinds: Xattrs) -> Result<Lost> {
+    let mut dropped = Lost::default();
     for xattr in xattrs {
         if !kinds.include(&xattr.name) {
-            dropped += 1;
+            dropped.xattrs += 1;
             continue;
         }
+        let lost = match xattr.name == CAPABILITY {
+            true => &mut dropped.capabilities,
+            false => &mut dropped.xattrs,
+        };
         match fsetxattr(fd.as_fd(), xattr.name.as_slice(), &xattr.value, XattrFlags::empty()) {
             Ok(()) => {}
-            // A list that makes no sense is refused as invalid.
-            Err(Errno::OPNOTSUPP | Errno::PERM) => dropped += 1,
-            Err(Errno::INVAL) if is_acl(&xattr.name) => dropped += 1,
+            Err(Errno::OPNOTSUPP | Errno::PERM) => *lost += 1,
+            // A list or a capability that makes no sense is refused as invalid, and so are labels that this system does not know.
+            Err(Errno::INVAL) if !xattr.name.starts_with(b"user.") => *lost += 1,
             Err(errno) => return Err(failed(Operation::SetMetadata, path, errno)),
         }
     }

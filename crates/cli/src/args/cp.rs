@@ -59,16 +59,20 @@ pub struct CpArgs {
     /// Copy folders with their contents
     #[arg(short, long, help_heading = "Which files")]
     pub recursive: bool,
-    /// Keep everything: the same as -r -p --hard-links --xattrs, links stay links, and --owner where the receiving
+    /// Keep everything: the same as -r -p --hard-links, the user's extended attributes, links stay links, and --owner where the receiving
     /// user is root
     #[arg(short, long, help_heading = "Which files")]
     pub archive: bool,
     /// Keep hard links between the files of this copy
     #[arg(long, hide_short_help = true, help_heading = "Which files")]
     pub hard_links: bool,
-    /// Keep the user's extended attributes
-    #[arg(long, hide_short_help = true, help_heading = "Which files")]
+    /// Keep extended attributes: the user's, which -a keeps too, and those of security. and trusted., capabilities among them, where
+    /// the receiving user is root
+    #[arg(short = 'X', long, hide_short_help = true, help_heading = "Which files")]
     pub xattrs: bool,
+    /// Make devices, pipes and sockets, which are otherwise named and passed over; only root makes devices. They are not opened
+    #[arg(short = 'D', long, hide_short_help = true, help_heading = "Which files")]
+    pub specials: bool,
     /// Keep POSIX access control lists; users and groups in them are mapped like owners. A far end sets them where it may set
     /// owners
     #[arg(short = 'A', long, conflicts_with = "chmod", hide_short_help = true, help_heading = "Which files")]
@@ -169,6 +173,17 @@ pub struct CpArgs {
     /// Suffix of backups, as in .old; implies --backup
     #[arg(long, value_name = "SUFFIX", value_parser = copy_units::suffix, hide_short_help = true, help_heading = "Which files")]
     pub suffix: Option<String>,
+    /// Write into the files that the target has, and do not make new ones beside them: other names of them get the content too, and
+    /// there is no need of space for both. Until the copy is through, and after one that fails, they are neither old nor new; a
+    /// program that reads them meanwhile sees a mixture, and of a delta only parts that stay in their places are not sent
+    #[arg(
+        long,
+        visible_alias = "inplace",
+        conflicts_with_all = ["backup", "backup_dir", "suffix", "link_dest"],
+        hide_short_help = true,
+        help_heading = "Which files"
+    )]
+    pub in_place: bool,
     /// Make hard links to files that did not change, instead of copies of them: to those of an earlier copy in FOLDER, relative
     /// to the target. Up to 20; the first that has a file with the same size, time and attributes wins
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["compare_dest", "copy_dest", "checksum", "digest", "no_skip_same"], hide_short_help = true, help_heading = "Which files")]

@@ -10,8 +10,9 @@ Let a peer into the daemons of this user, or with --daemon into the one that the
 has; running daemons notice. `--path` and limits that a line has stay unless they are given anew.
 
 KEY is what `sealane id` prints at the peer, NAME is what the daemon's log calls it. Rights are separated by commas: `read` \
-(the default), `write`, `delete` (for `sealane cp --delete`), and with `write` also `owner` (set the owner of its files) and \
-`set-id` (make files that run as their owner or group).";
+(the default), `write`, `delete` (for `sealane cp --delete`), and with `write` also `owner` (set the owner of its files), \
+`set-id` (make files that run as their owner or group), `devices` (make devices, pipes and sockets) and `privileges` (set \
+capabilities and other attributes of security. and trusted.).";
 
 /// Arguments of `sealane authorise`.
 #[derive(Debug, Args)]

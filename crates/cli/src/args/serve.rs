@@ -15,10 +15,11 @@ let in, each with a name and its rights; `sealane authorise` adds a line:
 
   sealane1:...  ada@laptop  rights=read,write
 
-Rights are `read`, `write`, `delete` (for `sealane cp --delete`), `owner` (set the owner of its files) and `set-id` (make \
-files that run as their owner or group). Without the last two the peer's files lose their owner or these bits, and its \
-`sealane cp` says so. A peer whose key begins with sealane2: proves it by Ed25519 and by ML-DSA-65 (`sealane id --hybrid`). \
-More words on the line restrict the peer: path=/folder, rate=100M, connections=4. Nothing outside the \
+Rights are `read`, `write`, `delete` (for `sealane cp --delete`), `owner` (set the owner of its files), `set-id` (make \
+files that run as their owner or group), `devices` (for `sealane cp -D`) and `privileges` (for `sealane cp -X`: capabilities \
+and other attributes that only root sets). Without `owner` and `set-id` the peer's files lose their owner or these bits, and its \
+`sealane cp` says so; copies that need another right are refused. A peer whose key begins with sealane2: proves it by Ed25519 \
+and by ML-DSA-65 (`sealane id --hybrid`). More words on the line restrict the peer: path=/folder, rate=100M, connections=4. Nothing outside the \
 folder can be read or written, by any path or link.
 
 After Ctrl-C, SIGTERM or SIGHUP running transfers end and no new ones are accepted. A second signal interrupts them; the \

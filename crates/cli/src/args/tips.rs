@@ -9,10 +9,9 @@ const TIPS: &[(&[&str], &str)] = &[
     (&["-t", "--times", "--perms"], "modes and times are always kept"),
     (&["--links"], "symbolic links are copied as links; with -a those on the command line too"),
     (&["-H"], "--hard-links or -a keeps hard links"),
-    (&["-X"], "--xattrs or -a keeps the user's extended attributes"),
     (&["-g", "--group"], "--owner or -a keeps owner and group"),
     (&["-O", "--omit-dir-times"], "times are always kept; scp's -O is not needed: there is one protocol"),
-    (&["-D", "--devices", "--specials"], "devices, pipes and sockets are not copied"),
+    (&["--devices"], "-D makes devices, pipes and sockets"),
     (
         &["-W", "--whole-file", "--no-whole-file", "--no-W"],
         "--delta never sends files whole, --delta always sends what differs, whatever the line",
@@ -33,7 +32,7 @@ const TIPS: &[(&[&str], &str)] = &[
         "an interrupted copy always continues where it stopped; its unfinished files lie beside their places until then",
     ),
     (
-        &["--inplace", "--temp-dir", "--delay-updates"],
+        &["--temp-dir", "--delay-updates"],
         "files are built beside the old ones, and get their names when they are complete",
     ),
     (&["-@"], "--modify-window allows times to differ"),
@@ -42,7 +41,7 @@ const TIPS: &[(&[&str], &str)] = &[
         "--compress takes a level, as in --compress zstd:3",
     ),
     (&["--skip-compress"], "what looks random is not compressed"),
-    (&["--fuzzy"], "only a version under the same name is looked at; --delta says when"),
+    (&["--fuzzy"], "with --delete, files that were renamed or moved are found; --delta says when"),
     (&["--block-size"], "pieces of files end where their content says so"),
     (
         &["--delete-after", "--delete-before", "--delete-during", "--delete-delay", "--del"],

@@ -6,11 +6,11 @@ use super::{Liar, Line, hello};
 use sealane_copy::proto::compression::Compressor;
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
 use sealane_copy::proto::message::{
-    Complete, Finished, FolderDigest, Have, Held, MasterSecret, Message, Partial, Piece, Request,
+    Complete, Finished, FolderDigest, Have, Held, MasterSecret, Message, Numbered, Partial, Piece, Request,
 };
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
-use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Pattern};
-use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
+use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Ownership, Pattern};
+use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Special, Timestamp, Xattr};
 use std::time::Duration;
 
 /// The content of all files named `*.true`.
@@ -107,7 +107,7 @@ pub(crate) fn finished(bytes: u64) -> Message {
 }
 
 pub(crate) fn complete(bytes: u64) -> Message {
-    let dropped = Dropped { owners: bytes, set_ids: bytes, xattrs: bytes };
+    let dropped = Dropped { owners: bytes, set_ids: bytes, xattrs: bytes, capabilities: bytes };
     Message::Complete(Complete {
         bytes,
         files: bytes,
@@ -172,6 +172,22 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
     ("a hard link to what was not asked for", Refused, |_, line| {
         let to = EntryKind::HardLink { to: path("given") };
         line.send(Kind::Pack, 0, 0, &pack(&[(entry("asked/a.lie", to, 0), b"")]));
+    }),
+    ("a device that nobody asked for", Refused, |_, line| {
+        let device = EntryKind::Special(Special::BlockDevice { major: 8, minor: 0 });
+        line.send(Kind::Pack, 0, 0, &pack(&[(entry("asked/device.lie", device, 0), b"")]));
+    }),
+    ("a pipe announced as a large file", Refused, |_, line| {
+        let entry = entry("asked/a.lie", EntryKind::Special(Special::Pipe), 1 << 20);
+        line.say(Kind::Open, 1, 0, &Announcement { entry, growing: true });
+    }),
+    ("capabilities that nobody asked for", Harmless, |liar, line| {
+        let mut program = file("asked/program", 4);
+        program.metadata.xattrs = ["security.capability", "trusted.overlay.opaque"]
+            .map(|name| Xattr { name: name.into(), value: vec![1; 20] })
+            .into();
+        line.send(Kind::Pack, 0, 0, &pack(&[(program, TRUTH)]));
+        liar.tell(&finished(4));
     }),
     ("data of a file that was never announced", Refused, |_, line| {
         line.send(Kind::Data, 7, 0, TRUTH);
@@ -528,6 +544,7 @@ pub(crate) const ANSWERS: &[Claim] = &[
         liar.tell(&Message::Differ(vec![0]));
     }),
     ("folders in falling order", Refused, |liar| liar.tell(&Message::Differ(vec![1, 0]))),
+    ("a folder that is gone, where nothing is deleted", Refused, |liar| liar.tell(&Message::Gone(vec![0]))),
     ("the end of everything instead of an answer", Refused, |liar| liar.tell(&finished(0))),
     ("its own folders instead of an answer", Refused, |liar| liar.tell(&folders(0, 0))),
 ];
@@ -586,6 +603,13 @@ pub(crate) type Demand = (&'static str, Fate, fn(&mut Request));
 /// Requests that lie, or ask for something impossible.
 pub(crate) const DEMANDS: &[Demand] = &[
     ("no stream", Refused, |request| request.streams = Some(0)),
+    ("more users than can be kept in memory", Refused, |request| {
+        request.preserve.owner = Ownership::Kept;
+        request.numbers.users = vec![Numbered { name: [7; 8], id: 7 }; 8193];
+    }),
+    ("more groups than can be kept in memory, for nothing", Refused, |request| {
+        request.numbers.groups = vec![Numbered { name: [7; 8], id: 7 }; 50_000];
+    }),
     ("more streams than anybody has", Refused, |request| request.streams = Some(u16::MAX)),
     ("more streams in the end than anybody has", Refused, |request| request.streams_max = Some(u16::MAX)),
     ("fewer streams in the end than at first", Refused, |request| request.streams_max = Some(1)),
@@ -643,6 +667,10 @@ pub(crate) const DEMANDS: &[Demand] = &[
     ("to delete without the right to", Harmless, |request| {
         request.upkeep.delete = Some(Deletion { entries_max: Some(u64::MAX), excluded: true });
         request.upkeep.remove_sources = true;
+    }),
+    ("to make devices and give capabilities without the right to", Harmless, |request| {
+        request.preserve.specials = true;
+        request.preserve.privileges = true;
     }),
     ("to delete without folders", Harmless, |request| {
         request.recursive = false;

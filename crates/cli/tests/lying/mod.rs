@@ -255,6 +255,7 @@ impl Liar {
             data_port: listener.local_addr()?.port(),
             name: None,
             may_own: true,
+            may_set_privileges: false,
             numbers: Numbers::default(),
         };
         edit(&mut accept);

@@ -30,6 +30,7 @@ pub(crate) const OFFERS: &[Offer] = &[
     ("a name with a NUL", Harmless, |accept| accept.name = Some(b"a\0b".to_vec())),
     ("a name that a terminal obeys", Harmless, |accept| accept.name = Some(b"\x1b[2J".repeat(1000))),
     ("no owners", Harmless, |accept| accept.may_own = false),
+    ("attributes that nobody asked for", Harmless, |accept| accept.may_set_privileges = true),
     ("a number for many names", Harmless, |accept| accept.numbers.users = vec![NUMBERED; 8192]),
     ("more users than can be kept in memory", Refused, |accept| accept.numbers.users = vec![NUMBERED; 8193]),
     ("more groups than can be kept in memory", Refused, |accept| {

@@ -61,6 +61,7 @@ impl FarLiar {
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),
                         may_own: true,
+                        may_set_privileges: false,
                         numbers: Numbers::default(),
                     };
                     self.request = Some(*request);

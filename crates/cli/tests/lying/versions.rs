@@ -14,7 +14,7 @@ use Fate::{Harmless, Refused};
 pub(crate) const OLD_BYTES: u64 = 1_000_000;
 
 fn version(file: u32, name: &str) -> Message {
-    Message::Version { file, path: path(name) }
+    Message::Version { file, path: path(name), elsewhere: None }
 }
 
 fn span(start: u64, bytes: u64, cut: Cut) -> Span {
@@ -65,6 +65,10 @@ pub(crate) const OF_COMPARERS: &[Lie] = &[
             );
         }
         liar.tell(&finished(0));
+    }),
+    ("a version elsewhere that was not told", Refused, |liar, _| {
+        let elsewhere = Some(path_hash(&path("asked/old.bin")));
+        liar.tell(&Message::Version { file: 1, path: path("asked/new.bin"), elsewhere });
     }),
     ("a version twice", Refused, |liar, _| {
         liar.tell(&version(1, "asked/old.bin"));
@@ -171,7 +175,7 @@ pub(crate) const OF_COMPARERS: &[Lie] = &[
 
 /// Tells the honest end that there is a version of its file, and hears which number that has.
 pub(crate) fn claim(liar: &mut Liar) -> u32 {
-    let versions = vec![VersionHeld { path: path_hash(&path("given")), bytes: 3_000_000 }];
+    let versions = vec![VersionHeld { path: path_hash(&path("given")), bytes: 3_000_000, traits: None }];
     liar.tell(&Message::Have(Have { versions, ..Have::default() }));
     liar.tell(&Message::HaveEnd);
     while let Some((message, _)) = hear(&mut liar.channel) {

@@ -116,6 +116,13 @@ pub fn path_hash(path: &RelativePath) -> [u8; 16] {
     bytes_hash(path.as_bytes())
 }
 
+/// Returns a 64-bit BLAKE3 hash of the last component of a path.
+pub fn name_hash(path: &RelativePath) -> [u8; 8] {
+    let mut hash = [0; 8];
+    blake3::Hasher::new().update(path.file_name()).finalize_xof().fill(&mut hash);
+    hash
+}
+
 /// Returns the same as [`path_hash`] of the bytes of a path; no bytes stand for the target itself.
 pub(crate) fn bytes_hash(path: &[u8]) -> [u8; 16] {
     let mut hash = [0; 16];

@@ -7,7 +7,7 @@
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, then HaveEnd, or Folders…, FoldersEnd
-//! Differ…, DifferEnd ─────────────────►                              (only after FoldersEnd)
+//! Differ…, Gone…, DifferEnd ──────────►                              (only after FoldersEnd)
 //!       ◄────────────────────────────── Have…, HaveEnd               (only if folders differ)
 //! Found…, Known…, WouldSend… ─────────►
 //!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 15;
+pub const PROTOCOL_VERSION: u16 = 16;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -163,15 +163,20 @@ pub enum Message {
     /// Sender to receiver: the numbers of folders that it has, too, and that are not the same; they rise from message to
     /// message. Also as a sign of life.
     Differ(Vec<u32>),
-    /// Sender to receiver: no more `Differ`. If there was a number, the receiver tells what is in these folders.
+    /// Sender to receiver: no more `Differ` and `Gone`. If there was a number, the receiver tells what is in these folders.
     DifferEnd,
+    /// Sender to receiver, if entries that the source does not have are deleted and versions are compared: the numbers of
+    /// folders that it does not have, of which the receiver tells the versions of files only; they rise as in `Differ`.
+    Gone(Vec<u32>),
     /// Sender to receiver: a file that is sent under this number is compared with the version that the receiver has. At most
     /// [`VERSIONS_MAX`] are under way.
     Version {
         /// The number of the file, which is announced only after the answer.
         file: u32,
-        /// The path that the file will have in the target, where the version is.
+        /// The path that the file will have in the target, where the version is, unless it is elsewhere.
         path: RelativePath,
+        /// The hash of the path where the version is, as it was told with traits.
+        elsewhere: Option<[u8; 16]>,
     },
     /// Receiver to sender, for each `Version`: its size.
     VersionSize {
@@ -457,6 +462,8 @@ pub struct Accept {
     pub name: Option<Vec<u8>>,
     /// If the server receives: it can set the owners of entries.
     pub may_own: bool,
+    /// If the server receives: it sets extended attributes of `security.` and `trusted.`, if they were asked for.
+    pub may_set_privileges: bool,
     /// If the server receives and may set owners: the numbers of its users and groups.
     pub numbers: Numbers,
     /// The compression: as requested, or none if none is taken here and anything would do.
@@ -496,6 +503,17 @@ pub struct VersionHeld {
     pub path: [u8; 16],
     /// Its size in bytes.
     pub bytes: u64,
+    /// By what it is found if the source has it under another path; told if the target is a mirror.
+    pub traits: Option<Traits>,
+}
+
+/// By what a file is found that was renamed or moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traits {
+    /// The time of its last change.
+    pub modified: Timestamp,
+    /// A hash of its name ([`name_hash`](crate::proto::entry::name_hash)).
+    pub name: [u8; 8],
 }
 
 /// A folder that the receiver has.
@@ -646,7 +664,8 @@ mod tests {
             Message::FoldersEnd,
             Message::Differ(vec![0, 7, u32::MAX]),
             Message::DifferEnd,
-            Message::Version { file: 3, path: RelativePath::new("a").unwrap() },
+            Message::Gone(vec![1, 2]),
+            Message::Version { file: 3, path: RelativePath::new("a").unwrap(), elsewhere: Some([7; 16]) },
             Message::VersionSize { file: 3, bytes: Some(9) },
             Message::Sign(Sign {
                 file: 3,
@@ -670,7 +689,11 @@ mod tests {
                 }],
                 checked: Checked { bytes: 5, of_bytes: 17 },
                 dated: vec![Dated { path: [3; 16], modified: Timestamp { seconds: -1, nanoseconds: 5 } }],
-                versions: vec![VersionHeld { path: [4; 16], bytes: 1 << 40 }],
+                versions: vec![VersionHeld {
+                    path: [4; 16],
+                    bytes: 1 << 40,
+                    traits: Some(Traits { modified: Timestamp::default(), name: [8; 8] }),
+                }],
             }),
         ];
         for message in messages {

@@ -298,7 +298,7 @@ impl<'a> Applier<'a> {
         let Range { start, end } = range;
         match self.unjournaled.last_mut() {
             // A part is copied as a whole or not at all.
-            _ if self.files.intake.portion.is_some() => {}
+            _ if self.files.intake.portion.is_some() || !file.is_resumable() => {}
             Some(JournalEntry::Range { identity, end: last, .. })
                 if *identity == file.identity && *last == start =>
             {
@@ -430,6 +430,7 @@ impl<'a> Applier<'a> {
             }
             Kind::Symlink { target } => writer.symlink(path, target, metadata),
             Kind::HardLink { to } => writer.hard_link(path, to),
+            Kind::Special(special) => writer.special(path, *special, metadata),
         };
         match made {
             Ok(differences) => Ok(self.files.entry_made(entry, differences)),

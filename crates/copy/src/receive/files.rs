@@ -36,7 +36,7 @@ use crate::{
         entry::{Announcement, Closing, Entry},
         record::Header,
     },
-    receive::{permit::Permit, strays::Strays},
+    receive::{movable::Movable, permit::Permit, strays::Strays},
     summary::{Change, Dropped, Notice, Progress},
 };
 use parts::{is_claimed, others, random_number};
@@ -93,6 +93,8 @@ pub(crate) struct Files {
     pub(crate) poisoned: AtomicBool,
     /// Unfinished files that the search of the target has met.
     pub(crate) strays: Strays,
+    /// Files that may have been moved at the source.
+    pub(crate) movable: Movable,
     /// The versions of files that are compared, if any may be.
     pub(crate) deltas: Option<Deltas>,
     /// The number of the next unfinished file: from a random one on, so that no other run gives the same name.
@@ -227,6 +229,7 @@ impl Files {
             counters: Counters::default(),
             poisoned: AtomicBool::new(false),
             strays: Strays::default(),
+            movable: Movable::default(),
             deltas: None,
             next_part: AtomicU64::new(random_number()),
             table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
@@ -341,8 +344,8 @@ impl Files {
     /// Returns the properties that the target could not keep.
     pub(crate) fn dropped(&self) -> Dropped {
         let Destination::Tree { target, .. } = &self.destination else { return Dropped::default() };
-        let sealane_tree::Dropped { owners, xattrs, privileges } = target.dropped();
-        Dropped { owners, set_ids: privileges, xattrs }
+        let sealane_tree::Dropped { owners, xattrs, capabilities, privileges } = target.dropped();
+        Dropped { owners, set_ids: privileges, xattrs, capabilities }
     }
 
     pub(crate) fn notice(&self, notice: Notice) {
@@ -441,6 +444,11 @@ impl Files {
         }
         let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
         let is_new = known.is_none() && division.is_none() && !growing;
+        let over = match &mut writer {
+            Some(writer) if is_new => writer.begin_over(&entry.path, &entry.metadata),
+            _ => Ok(None),
+        };
+        let is_new = is_new && matches!(over, Ok(None));
         if let (Some(journal), Some(_), true) = (&self.journal, &writer, is_new) {
             // This comes first, so that a later run knows of the file whenever this one ends.
             let (temp_name, path) = (temp.as_bytes().to_vec(), entry.path.as_bytes().to_vec());
@@ -449,7 +457,10 @@ impl Files {
             journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
         }
         let part = match writer {
-            Some(writer) => match self.begin(writer, &entry, growing, &temp, division) {
+            Some(writer) => match over.and_then(|over| match over {
+                Some(part) => Ok(part),
+                None => self.begin(writer, &entry, growing, &temp, division),
+            }) {
                 Ok(part) => Some(part),
                 Err(error) => {
                     self.settle(&mut table, number)?;
@@ -519,7 +530,9 @@ impl Files {
             _ if !self.intake.keep_newer => return false,
             Kind::Directory => return false,
             Kind::HardLink { to } => modified(to),
-            Kind::File | Kind::Attributes | Kind::Symlink { .. } => Some(entry.metadata.modified),
+            Kind::File | Kind::Attributes | Kind::Symlink { .. } | Kind::Special(_) => {
+                Some(entry.metadata.modified)
+            }
         };
         // A missing entry is older than any other.
         modified(&entry.path) > sent
@@ -629,6 +642,7 @@ impl Files {
         }
         // The existing file may have become newer, or have come, meanwhile.
         if let (Destination::Tree { target, .. }, Some(part)) = (&self.destination, &file.part)
+            && !part.is_in_place()
             && self.passes_over(&mut target.writer(), &file.entry)
         {
             let _ = part.discard();
@@ -739,6 +753,11 @@ impl Files {
 }
 
 impl ReceiveFile {
+    /// Returns whether a later run could take up what has arrived: not in a file that is written over.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.part.as_ref().is_none_or(|part| !part.is_in_place())
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().expect("no lane panics holding a file's state")
     }

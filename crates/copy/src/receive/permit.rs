@@ -43,6 +43,8 @@ pub(crate) struct Permit {
     names: Names,
     recursive: bool,
     hard_links: bool,
+    /// Devices, pipes and sockets may arrive.
+    specials: bool,
 }
 
 impl Permit {
@@ -118,7 +120,7 @@ impl Permit {
             Some(name) => Some(HashSet::from([name.to_vec()])),
             None => sources.into_iter().map(|source| last_component(source).map(<[u8]>::to_vec)).collect(),
         };
-        Self { names: names.map_or(Names::Contents, Names::Only), recursive, hard_links }
+        Self { names: names.map_or(Names::Contents, Names::Only), recursive, hard_links, specials: false }
     }
 
     /// Returns the permit of sources whose last components may be patterns, into a target that is a directory.
@@ -130,12 +132,12 @@ impl Permit {
         let (mut names, mut globs) = (HashSet::new(), Vec::new());
         for source in sources {
             let Some(name) = last_component(source) else {
-                return Self { names: Names::Contents, recursive, hard_links };
+                return Self { names: Names::Contents, recursive, hard_links, specials: false };
             };
             names.insert(name.to_vec());
             globs.extend(is_pattern(name).then(|| Glob::new(name)));
         }
-        Self { names: Names::Matching(names, globs), recursive, hard_links }
+        Self { names: Names::Matching(names, globs), recursive, hard_links, specials: false }
     }
 
     /// Returns the permit of a list of paths below the only source.
@@ -143,12 +145,17 @@ impl Permit {
         let above = |path: &RelativePath| std::iter::successors(path.parent(), RelativePath::parent);
         let folders = paths.iter().flat_map(above).collect();
         let names = Names::Listed { paths: paths.iter().cloned().collect(), folders };
-        Self { names, recursive, hard_links }
+        Self { names, recursive, hard_links, specials: false }
     }
 
     /// Returns the permit of a sending client with more sources than its request can name.
     pub(crate) fn unnamed(recursive: bool, hard_links: bool) -> Self {
-        Self { names: Names::Any, recursive, hard_links }
+        Self { names: Names::Any, recursive, hard_links, specials: false }
+    }
+
+    /// Returns the same permit, by which devices, pipes and sockets may arrive if they `may`.
+    pub(crate) fn with_specials(self, may: bool) -> Self {
+        Self { specials: may, ..self }
     }
 
     /// Refuses an entry that was not requested.
@@ -157,6 +164,7 @@ impl Permit {
             Kind::File | Kind::Attributes | Kind::Symlink { .. } => true,
             Kind::Directory => self.recursive || self.is_list(),
             Kind::HardLink { to } => self.hard_links && self.has(to),
+            Kind::Special(_) => self.specials,
         };
         if is_fitting && (self.has(&entry.path) || self.is_folder(entry)) {
             return Ok(());
@@ -232,6 +240,10 @@ mod tests {
         assert!(deep.check(&entry("tree/x", link("tree/y"))).is_ok());
         assert!(deep.check(&entry("tree/x", link(".bashrc"))).is_err());
         assert!(flat.check(&entry("b", link("good.txt"))).is_err(), "a hard link that was not asked for");
+        let pipe = || Kind::Special(sealane_tree::Special::Pipe);
+        assert!(deep.check(&entry("tree/x", pipe())).is_err(), "a pipe that was not asked for");
+        let deep = deep.with_specials(true);
+        assert!(deep.check(&entry("tree/x", pipe())).is_ok() && deep.check(&entry("other", pipe())).is_err());
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::{
         batch::{Builder, CLOSING_BYTES_MAX},
         equal::Equal,
         manifest::{Manifest, Outgoing},
+        moved::Moved,
         removal::Sent,
         work::{Bytes, Check, Claim, Close, Content, Pack, Queue, SendFile, Work},
     },
@@ -62,6 +63,8 @@ pub(crate) struct Possessions {
     pub(crate) equal: Equal,
     /// The sizes of other versions that the receiver has, by the hash of their path.
     pub(crate) versions: HashMap<[u8; 16], u64>,
+    /// Those among them that may have been moved.
+    pub(crate) moved: Moved,
     /// By what the receiver has told its files.
     pub(crate) sameness: Sameness,
     /// The receiver keeps whole seconds, and `done` is computed with them.

@@ -8,6 +8,7 @@ pub(crate) mod fill;
 pub(crate) mod lane;
 pub(crate) mod line;
 pub(crate) mod manifest;
+pub(crate) mod moved;
 mod pack;
 mod ranges;
 pub(crate) mod removal;

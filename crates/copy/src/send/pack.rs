@@ -22,7 +22,11 @@ use crate::{
     },
     send::{
         batch::Builder,
-        fill::{Filler, delta::Choice},
+        fill::{
+            Filler,
+            delta::{Choice, Old},
+        },
+        moved::Elsewhere,
         ranges::{align, complement, subtract, within},
         work::{Bytes, Candidate, Check, Claim, Content, OtherNames, Pack, SendFile},
     },
@@ -117,9 +121,17 @@ impl Filler<'_> {
                     self.write_bare(&entry(Kind::Symlink { target }, metadata), body)
                 })
                 .map_err(|error| self.reason(found, error)),
+            EntryKind::Other if self.shared.preserve.specials => self
+                .reader
+                .read_special(found.root, path)
+                .map(|(special, metadata)| {
+                    self.shared.sent.add(|| entry::identity(path, &metadata));
+                    self.write_bare(&entry(Kind::Special(special), metadata), body)
+                })
+                .map_err(|error| self.reason(found, error)),
             EntryKind::Other => {
                 let shown = self.reader.show(found.root, path);
-                let reason = self.of(found, "it is a device, pipe or socket");
+                let reason = self.of(found, "it is a device, pipe or socket; -D copies it");
                 self.shared.unfit(&shown, reason);
                 Ok(Written::Elsewhere)
             }
@@ -416,7 +428,7 @@ impl Filler<'_> {
         let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
         // A part of a file comes from a share, which has no journal of its own.
         let claims = known.filter(|_| shared.portion.is_none()).map_or(&[][..], Vec::as_slice);
-        let (choice, old_bytes) = self.choose(&entry, piece.as_ref(), claims);
+        let (choice, old) = self.choose(&entry, piece.as_ref(), claims);
         let digests = shared.digest || choice != Choice::Whole;
         let alignment = if digests { GROUP_BYTES as u64 } else { 1 };
         let data = align(open.extents(), alignment, size_bytes);
@@ -433,7 +445,7 @@ impl Filler<'_> {
         if choice == Choice::Compared {
             let file = SendFile::new(number, announcement, shown, bytes, [], holes, digest);
             let file = Arc::new(file.with_claims(claims).compared());
-            return shared.deltas.begin(&shared.queue, file, (data, &ranges), old_bytes);
+            return shared.deltas.begin(&shared.queue, file, (data, &ranges), old);
         }
         let to_send: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         shared.progress.bytes_found.fetch_add(to_send, Relaxed);
@@ -443,25 +455,35 @@ impl Filler<'_> {
         let file = SendFile::new(number, announcement, shown, bytes, ranges, holes, digest);
         let file = Arc::new(file.with_claims(claims));
         if choice == Choice::Tried {
-            shared.deltas.try_out(file.clone(), data, old_bytes);
+            shared.deltas.try_out(file.clone(), data, old);
         }
         shared.queue.push_file(file);
     }
 
-    /// Returns what is to be done about a file by the receiver's version of it, and the size of that.
-    fn choose(&self, entry: &Entry, piece: Option<&Range<u64>>, claims: &[Claim]) -> (Choice, u64) {
+    /// Returns what is to be done about a file by the receiver's version of it, and which that is.
+    fn choose(&self, entry: &Entry, piece: Option<&Range<u64>>, claims: &[Claim]) -> (Choice, Old) {
         let shared = self.shared;
-        let versions = &shared.possessions.versions;
+        let (versions, moved) = (&shared.possessions.versions, &shared.possessions.moved);
         if versions.is_empty() || shared.both_digest || piece.is_some() {
-            return (Choice::Whole, 0);
+            return (Choice::Whole, Old::default());
         }
         // A digest takes all bytes, and one who trusts the receiver reads none of them.
         if claims.iter().any(|claim| claim.check == Check::Trusted) {
-            return (Choice::Whole, 0);
+            return (Choice::Whole, Old::default());
         }
-        let Some(&old_bytes) = versions.get(&entry::path_hash(&entry.path)) else {
-            return (Choice::Whole, 0);
-        };
-        (shared.deltas.choose(entry.metadata.size_bytes, old_bytes), old_bytes)
+        let metadata = &entry.metadata;
+        if !shared.deltas.takes(metadata.size_bytes) {
+            return (Choice::Whole, Old::default());
+        }
+        let exact = moved.exact(&entry.path, metadata);
+        let own =
+            || versions.get(&entry::path_hash(&entry.path)).map(|&bytes| Old { bytes, elsewhere: None });
+        let elsewhere = |found: Elsewhere| Old { bytes: found.bytes, elsewhere: Some(found.path) };
+        let old = exact.map(elsewhere).or_else(own);
+        let old = old.or_else(|| moved.take_alike(&entry.path, metadata).map(elsewhere));
+        match old {
+            Some(old) => (shared.deltas.choose(metadata.size_bytes, old.bytes, exact.is_some()), old),
+            None => (Choice::Whole, Old::default()),
+        }
     }
 }

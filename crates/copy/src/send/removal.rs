@@ -1,7 +1,7 @@
 //! Removes entries that have arrived from the source (`--remove-source-files`).
 //!
 //! Guarantees: nothing is removed before the receiver has reported that everything is in place; a removed entry is a
-//! file or link that was sent or that the target had already, and that still has its former size and time;
+//! file, link or special file that was sent or that the target had already, and that still has its former size and time;
 //! directories stay.
 
 use std::sync::{
@@ -87,7 +87,7 @@ impl Removal {
             }
             // Folders that can no longer be walked stay.
             let Ok(found) = found else { continue };
-            if !matches!(found.kind, EntryKind::File | EntryKind::Symlink) {
+            if matches!(found.kind, EntryKind::Directory(_)) {
                 continue;
             }
             let was_sent = |metadata: &_| known.binary_search(&identity(&found.path, metadata)).is_ok();

@@ -180,7 +180,9 @@ impl Transfer<'_> {
             owner = owner.where_it(sealane_tree::may_give_away());
         }
         let asked = self.streams();
-        let preserve = Preserve { owner, ..options.preserve.clone() };
+        let privileges =
+            options.preserve.privileges && (self.role == Role::Push || sealane_tree::may_set_privileges());
+        let preserve = Preserve { owner, privileges, ..options.preserve.clone() };
         let request = self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?;
         let asks = self.role == Role::Pull && preserve.asks_for_numbers();
         Ok(Request {
@@ -246,11 +248,13 @@ impl Transfer<'_> {
             Role::Push => request.preserve.owner.where_it(accept.may_own),
             Role::Pull => request.preserve.owner,
         };
-        self.tell_agreement(&terms, request, owner, observer);
+        let may_set_privileges = self.role == Role::Pull || accept.may_set_privileges;
+        let privileges = request.preserve.privileges && may_set_privileges;
+        let preserve = Preserve { owner, privileges, ..options.preserve.clone() };
+        self.tell_agreement(&terms, request, &preserve, observer);
         let seat = matches!(self.far, FarPlace::Ssh { .. }).then(Seat::default);
         let route = self.route(channel, accept.data_port, route_host, seat.clone())?;
         let (notices, pending) = bounded(NOTICES_MAX);
-        let preserve = Preserve { owner, ..options.preserve.clone() };
         let plan = self.plan(&terms, preserve, request, &accept, &keys)?;
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
@@ -328,12 +332,15 @@ impl Transfer<'_> {
         &self,
         terms: &Terms,
         request: &Request,
-        owner: Ownership,
+        preserve: &Preserve,
         observer: &mut dyn Observer,
     ) {
         observer.notice(Notice::Agreed(terms.agreement()));
-        if owner != self.options.preserve.owner {
+        if preserve.owner != self.options.preserve.owner {
             observer.notice(Notice::OwnersNotKept);
+        }
+        if preserve.privileges != self.options.preserve.privileges {
+            observer.notice(Notice::PrivilegesNotKept);
         }
         if terms.compression != request.compression {
             observer.notice(Notice::NotCompressed);
@@ -413,7 +420,7 @@ impl Transfer<'_> {
         };
         Ok(ReceivingSide {
             plan,
-            permit,
+            permit: permit.with_specials(options.preserve.specials),
             modes: ModeRules::default(),
             may_own: true,
             place: own_place,
@@ -683,6 +690,7 @@ impl Transfer<'_> {
             owners: count(dropped.owners, owner),
             set_ids: count(dropped.set_ids, owner),
             xattrs: count(dropped.xattrs, self.options.preserve.kinds_of_xattrs().any()),
+            capabilities: count(dropped.capabilities, self.options.preserve.privileges),
         }
     }
 

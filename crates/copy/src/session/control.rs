@@ -539,7 +539,9 @@ impl Control<'_> {
                     let deltas =
                         deltas.ok_or_else(|| Error::protocol("the sender compares, which was not agreed"))?;
                     match message {
-                        Message::Version { file, path } => deltas.open(&receiving.files, file, path)?,
+                        Message::Version { file, path, elsewhere } => {
+                            deltas.open(&receiving.files, file, path, elsewhere)?;
+                        }
                         Message::Sign(sign) => deltas.sign(sign)?,
                         _ => {}
                     }

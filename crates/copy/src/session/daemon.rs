@@ -247,6 +247,8 @@ impl Daemon {
             peer: Some(peer.key.identifier()),
             modes: ModeRules { removed: options.modes.removed | kept_back, ..options.modes },
             may_own: peer.rights.owner,
+            may_make_specials: peer.rights.devices,
+            may_set_privileges: peer.rights.privileges,
             may_delete: peer.rights.delete && !options.read_only,
         })
     }

@@ -34,6 +34,7 @@ use crate::{
         self,
         files::{Destination, Files, Intake},
         lane::Receiving,
+        movable::Movable,
         permit::{ITSELF, Permit},
         stream::ReceiveStream,
     },
@@ -165,6 +166,11 @@ impl Plan {
         self.terms.delta != Delta::Never && self.sink == Sink::Files && !self.dry_run
     }
 
+    /// Returns whether files are looked for that were renamed or moved: in mirrors, which delete them under their old names.
+    pub(crate) fn finds_moved(&self) -> bool {
+        self.compares_versions() && self.upkeep.delete.is_some()
+    }
+
     /// Returns whether entries that arrived are removed from the source.
     pub(crate) fn removes_sources(&self) -> bool {
         self.upkeep.remove_sources && !self.dry_run
@@ -257,7 +263,8 @@ pub(crate) fn sending(
             progress,
             counters: Counters::default(),
             inodes: Mutex::default(),
-            deltas: send::fill::delta::Deltas::new(terms.delta, delta_key, lanes, plan.limit_rate),
+            deltas: send::fill::delta::Deltas::new(terms.delta, delta_key, lanes, plan.limit_rate)
+                .in_place(plan.upkeep.in_place),
         },
         streams: (0..terms.streams_max).map(stream).collect(),
         pool: shared::buffers(buffers, buffer_bytes(plan, sized_for)),
@@ -355,6 +362,7 @@ pub(crate) fn target_options(
         xattrs: Xattrs { acls: preserve.acls && may_own, ..preserve.kinds_of_xattrs() },
         change_existing_directories: preserve.folder_modes,
         replaces_other_kinds: plan.upkeep.delete.is_some(),
+        in_place: plan.upkeep.in_place,
         backup: backups(plan, sole),
         resumable_as: journal.map(number),
         bases: bases.into(),
@@ -386,6 +394,8 @@ pub(crate) struct Survey<'a> {
     pub(crate) without_folders: bool,
     /// Reports files that may be compared with what is sent.
     pub(crate) versions: bool,
+    /// Notes those that may have been moved.
+    pub(crate) movable: Option<&'a Movable>,
 }
 
 /// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
@@ -467,7 +477,9 @@ pub(crate) fn possessions(
             if survey.update || survey.sameness.window_seconds().is_some() {
                 have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
             }
-            have.versions.extend(version_held(&file.path, &file.metadata).filter(|_| survey.versions));
+            have.versions.extend(
+                survey.versions.then(|| version_held(&file.path, &file.metadata, survey.movable)).flatten(),
+            );
             if survey.checksum.is_some() {
                 if content.is_full() {
                     have.done.extend(content.read(&mut tell)?);
@@ -496,9 +508,16 @@ pub(crate) fn possessions(
 }
 
 /// Returns what a sender is told of a file that may be compared with another version of it, if the file is long enough.
-pub(crate) fn version_held(path: &RelativePath, metadata: &Metadata) -> Option<VersionHeld> {
+pub(crate) fn version_held(
+    path: &RelativePath,
+    metadata: &Metadata,
+    movable: Option<&Movable>,
+) -> Option<VersionHeld> {
     let bytes = metadata.size_bytes;
-    (bytes >= VERSION_BYTES_MIN).then(|| VersionHeld { path: path_hash(path), bytes })
+    (bytes >= VERSION_BYTES_MIN).then(|| {
+        let traits = movable.and_then(|movable| movable.add(path, metadata));
+        VersionHeld { path: path_hash(path), bytes, traits }
+    })
 }
 
 /// Shorter versions are not told: one is hardly of use for a file that is long enough to be compared.

@@ -11,7 +11,7 @@ mod listing;
 mod names;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ use std::{
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use sealane_engine::record::Secret;
-use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Visitor, Xattrs};
+use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Special, Visitor, Xattrs};
 
 pub(crate) use self::names::tell_names;
 use self::{
@@ -34,7 +34,7 @@ use crate::{
         entry::{UNKNOWN_ATTRIBUTES, bytes_hash, hash_xattrs},
         message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
     },
-    receive::strays::Strays,
+    receive::{movable::Movable, strays::Strays},
     send::equal::Equal,
     session::{control::Control, messages},
     shared::NO_THREAD,
@@ -61,6 +61,7 @@ pub(crate) struct Rules {
     xattrs: Xattrs,
     folder_modes: bool,
     hard_links: bool,
+    specials: bool,
 }
 
 impl Rules {
@@ -71,6 +72,7 @@ impl Rules {
             xattrs: preserve.kinds_of_xattrs(),
             folder_modes: preserve.folder_modes,
             hard_links: preserve.hard_links,
+            specials: preserve.specials,
         }
     }
 
@@ -81,11 +83,13 @@ impl Rules {
 
 /// The facts that a receiver tells of the files in folders that differ, besides that it has them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Telling {
+pub(crate) struct Telling<'a> {
     /// Their times.
     pub(crate) update: bool,
     /// That they may be compared as other versions.
     pub(crate) versions: bool,
+    /// That they may have been moved.
+    pub(crate) movable: Option<&'a Movable>,
     pub(crate) sameness: Sameness,
 }
 
@@ -241,6 +245,18 @@ impl Visitor for Digesting<'_> {
                 self.encoded.extend_from_slice(seen.target);
                 self.encode_metadata(seen.metadata, 0);
             }
+            EntryType::Other if self.rules.specials => {
+                let (letter, numbers) = match seen.special {
+                    Some(Special::CharacterDevice { major, minor }) => (b'c', [major, minor]),
+                    Some(Special::BlockDevice { major, minor }) => (b'b', [major, minor]),
+                    Some(Special::Pipe) => (b'p', [0; 2]),
+                    Some(Special::Socket) => (b's', [0; 2]),
+                    None => (b'o', [0; 2]),
+                };
+                self.encoded.push(letter);
+                numbers.iter().for_each(|number| self.encoded.extend_from_slice(&number.to_le_bytes()));
+                self.encode_metadata(seen.metadata, seen.metadata.mode);
+            }
             EntryType::Other => {
                 self.encoded.push(b'o');
                 self.is_fit &= !self.is_sender();
@@ -327,7 +343,7 @@ pub(crate) fn tell(
     all: &Folders,
     list: impl FnOnce(Vec<Vec<u8>>) -> Folders,
     strays: &Strays,
-    (threads, telling): (u16, Telling),
+    (threads, telling): (u16, Telling<'_>),
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
@@ -364,16 +380,17 @@ pub(crate) fn tell(
         messages::send(control.channel, &Message::FoldersEnd)?;
         Ok(folders)
     })?;
-    let asked = asked(control, folders)?;
-    if asked.is_empty() {
+    let (asked, gone) = asked(control, folders, telling.movable.is_some())?;
+    if asked.is_empty() && gone.is_empty() {
         return Ok(());
     }
+    let is_gone: HashSet<_> = gone.iter().map(|(path, _)| path.clone()).collect();
+    let asked: Vec<_> = asked.into_iter().chain(gone).collect();
     let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, files)| files.is_some());
     let listed = list(lost.into_iter().map(|(path, _)| path.into()).collect());
     let kept = Mutex::new(kept.into_iter());
     let work = |out: Sender<Vec<Listed>>| {
-        let (with_owner, path) = (rules.owner, Vec::new());
-        let mut listing = Listing { with_owner, telling, out, path, held: Vec::new() };
+        let mut listing = Listing::new(rules.owner, telling, &is_gone, out);
         let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some((path, files)) = next() {
             listing.begin(&path);
@@ -394,7 +411,7 @@ pub(crate) fn tell(
             let is_late = match results.recv_timeout(PULSE) {
                 Ok(held) => {
                     for Listed { held, dated, version } in held {
-                        have.done.push(held);
+                        have.done.extend(held);
                         have.dated.extend(dated);
                         have.versions.extend(version);
                     }
@@ -413,17 +430,18 @@ pub(crate) fn tell(
     })
 }
 
-/// Tells the sender the files of earlier copies, of which it then sends no more than their attributes.
+/// Tells the sender the files of earlier copies, of which it then sends no more than their attributes, or what has changed.
 pub(crate) fn tell_bases(
     bases: &[Basis],
-    threads: u16,
+    (threads, versions): (u16, bool),
     mut tell: impl FnMut(Message) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for basis in bases {
         let all = basis.folders();
         let work = |out: Sender<Vec<Listed>>| {
-            let (with_owner, telling, path) = (false, Telling::default(), Vec::new());
-            let mut listing = Listing { with_owner, telling, out, path, held: Vec::new() };
+            let telling = Telling { versions, ..Telling::default() };
+            let nothing = HashSet::new();
+            let mut listing = Listing::new(false, telling, &nothing, out);
             all.visit(&mut listing);
             listing.hand_on();
         };
@@ -433,8 +451,11 @@ pub(crate) fn tell_bases(
                 let is_late = match results.recv_timeout(PULSE) {
                     Ok(held) => {
                         // Whether they are as they are to be is decided where they are taken.
-                        let unknown = |Listed { held, .. }| Held { attributes: UNKNOWN_ATTRIBUTES, ..held };
-                        have.done.extend(held.into_iter().map(unknown));
+                        let unknown = |held| Held { attributes: UNKNOWN_ATTRIBUTES, ..held };
+                        for Listed { held, version, .. } in held {
+                            have.done.extend(held.map(unknown));
+                            have.versions.extend(version);
+                        }
                         false
                     }
                     Err(RecvTimeoutError::Timeout) => true,
@@ -453,23 +474,31 @@ pub(crate) fn tell_bases(
 /// A folder's path, and its files, if they are kept.
 type Folder = (Box<[u8]>, Option<Box<Files>>);
 
-/// Receives which folders differ, and returns these.
-fn asked(control: &mut Control<'_>, mut folders: Vec<Folder>) -> Result<Vec<Folder>, Error> {
-    let mut asked = Vec::new();
-    let mut next = 0;
+/// Receives which folders differ, and which the sender does not have, if they matter, and returns these.
+fn asked(
+    control: &mut Control<'_>,
+    folders: Vec<Folder>,
+    finds_moved: bool,
+) -> Result<(Vec<Folder>, Vec<Folder>), Error> {
+    let mut folders: Vec<_> = folders.into_iter().map(Some).collect();
+    let mut take = |numbers: Vec<u32>, next: &mut u32, taken: &mut Vec<Folder>| {
+        for number in numbers {
+            let folder = folders.get_mut(number as usize).filter(|_| number >= *next).and_then(Option::take);
+            taken.push(
+                folder.ok_or_else(|| Error::protocol("the sender asks for a folder that is not there"))?,
+            );
+            *next = number + 1;
+        }
+        Ok::<_, Error>(())
+    };
+    let (mut asked, mut gone) = (Vec::new(), Vec::new());
+    let (mut next, mut next_gone) = (0, 0);
     loop {
         cancelled(control)?;
         match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
-            Message::Differ(numbers) => {
-                for number in numbers {
-                    let folder = folders.get_mut(number as usize).filter(|_| number >= next);
-                    let folder = folder
-                        .ok_or_else(|| Error::protocol("the sender asks for a folder that is not there"))?;
-                    asked.push(std::mem::take(folder));
-                    next = number + 1;
-                }
-            }
-            Message::DifferEnd => return Ok(asked),
+            Message::Differ(numbers) => take(numbers, &mut next, &mut asked)?,
+            Message::Gone(numbers) if finds_moved => take(numbers, &mut next_gone, &mut gone)?,
+            Message::DifferEnd => return Ok((asked, gone)),
             Message::Abort(abort) => return Err(abort.into()),
             _ => return Err(Error::protocol("the sender does not say which folders differ")),
         }
@@ -492,6 +521,8 @@ struct Table {
     count: usize,
     differ: Vec<u32>,
     equal: Equal,
+    /// The folders that only the receiver has matter.
+    finds_moved: bool,
 }
 
 impl Table {
@@ -539,12 +570,14 @@ pub(crate) fn compare(
     rules: &Rules,
     own: Option<&Folders>,
     threads: u16,
+    finds_moved: bool,
 ) -> Result<(Equal, bool), Error> {
-    let mut table = Table::default();
+    let mut table = Table { finds_moved, ..Table::default() };
     let Some(own) = own else {
         while hear(control, &mut table)? {}
         // Nothing is known of the sender's own folders: it asks for all.
         table.differ = (0..table.count as u32).collect();
+        table.theirs.clear();
         return answer(control, table);
     };
     let digest = |out: Sender<Vec<Digested>>| {
@@ -588,8 +621,16 @@ fn answer(control: &mut Control<'_>, mut table: Table) -> Result<(Equal, bool), 
     for numbers in table.differ.chunks(FOLDERS_PER_MESSAGE) {
         messages::send(control.channel, &Message::Differ(numbers.to_vec()))?;
     }
+    let mut gone: Vec<_> = table.theirs.values().map(|(number, _)| *number).collect();
+    if !table.finds_moved {
+        gone.clear();
+    }
+    gone.sort_unstable();
+    for numbers in gone.chunks(FOLDERS_PER_MESSAGE) {
+        messages::send(control.channel, &Message::Gone(numbers.to_vec()))?;
+    }
     messages::send(control.channel, &Message::DifferEnd)?;
-    Ok((table.equal, !table.differ.is_empty()))
+    Ok((table.equal, !table.differ.is_empty() || !gone.is_empty()))
 }
 
 #[cfg(test)]

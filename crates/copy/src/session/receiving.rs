@@ -109,6 +109,7 @@ impl ReceivingSide<'_> {
             xattrs: plan.preserve.kinds_of_xattrs(),
             without_folders: comparison.is_some(),
             versions,
+            movable: plan.finds_moved().then(|| &receiving.files.movable),
         });
         let mut tell = |message: Message| {
             if control.progress.cancel.load(Relaxed) {
@@ -124,7 +125,7 @@ impl ReceivingSide<'_> {
         let target = receiving.files.target().cloned();
         let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
         // The target's own files are told later, and so count more.
-        let told = told.and_then(|()| folders::tell_bases(&bases, plan.terms.lanes, &mut tell));
+        let told = told.and_then(|()| folders::tell_bases(&bases, (plan.terms.lanes, versions), &mut tell));
         let told = told.and_then(|()| match &present {
             Some(target) if plan.upkeep.existing.matters() => {
                 folders::tell_names(target, &names, plan.terms.lanes, &mut tell)
@@ -139,7 +140,8 @@ impl ReceivingSide<'_> {
                 let all = target.folders(starts, xattrs, true, filter.clone());
                 let list = |paths| target.folders(paths, xattrs, false, filter);
                 let strays = &receiving.files.strays;
-                let telling = Telling { update, versions, sameness: plan.upkeep.sameness };
+                let movable = plan.finds_moved().then_some(&receiving.files.movable);
+                let telling = Telling { update, versions, movable, sameness: plan.upkeep.sameness };
                 folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, telling))
             }
             None => Ok(()),

@@ -193,8 +193,12 @@ impl Relay<'_> {
         if owner != options.preserve.owner {
             observer.notice(Notice::OwnersNotKept);
         }
+        let privileges = preserve.privileges && received.may_set_privileges;
+        if privileges != options.preserve.privileges {
+            observer.notice(Notice::PrivilegesNotKept);
+        }
         let sent = Request {
-            preserve: Preserve { owner, ..preserve },
+            preserve: Preserve { owner, privileges, ..preserve },
             transfer,
             secret: secret.clone(),
             // The sender makes what the receiver takes.
@@ -407,7 +411,7 @@ impl Talk<'_, '_> {
                 progress.files_measured.store(files, Relaxed);
                 progress.scan_complete.store(complete, Relaxed);
             }
-            Message::Known(_) | Message::Differ(_) | Message::DifferEnd => {}
+            Message::Known(_) | Message::Differ(_) | Message::Gone(_) | Message::DifferEnd => {}
             Message::Version { .. } | Message::Sign(_) => {}
             Message::Finished(finished) if self.finished.is_none() => self.finished = Some(finished),
             Message::Removed { removed, unremoved } if self.complete.is_some() => {

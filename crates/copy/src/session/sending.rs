@@ -20,7 +20,7 @@ use crate::{
     options::{Pattern, Preserve},
     proto::{
         entry::{Announcement, Entry},
-        message::{Dated, Have, Held, Message, Piece, VersionHeld},
+        message::{Dated, Have, Held, Message, Piece},
     },
     send::{
         fill::{POSSESSIONS_MAX, Possessions},
@@ -201,7 +201,8 @@ fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) ->
                 let key = plan.folders_key.as_ref();
                 let key = key.ok_or_else(|| Error::protocol("this end compares no folders"))?;
                 let rules = folders::Rules::new(key, &plan.preserve);
-                let (equal, asked) = folders::compare(control, &rules, own, plan.terms.lanes)?;
+                let (equal, asked) =
+                    folders::compare(control, &rules, own, plan.terms.lanes, plan.finds_moved())?;
                 claims.kept.equal = equal;
                 if !asked {
                     return Ok(claims.kept);
@@ -242,9 +243,10 @@ impl Claims {
                 self.kept.dated.insert(path, modified);
             }
         }
-        for VersionHeld { path, bytes } in versions {
+        for held in versions {
             if self.kept.versions.len() < POSSESSIONS_MAX {
-                self.kept.versions.insert(path, bytes);
+                self.kept.versions.insert(held.path, held.bytes);
+                self.kept.moved.add(&held);
             }
         }
         for partial in partial {

@@ -88,6 +88,10 @@ pub(crate) struct Rules {
     pub(crate) modes: ModeRules,
     /// The peer may set the owners of its files.
     pub(crate) may_own: bool,
+    /// The peer may make devices, pipes and sockets.
+    pub(crate) may_make_specials: bool,
+    /// The peer may set extended attributes of `security.` and `trusted.`.
+    pub(crate) may_set_privileges: bool,
     /// The peer may delete entries that its source does not have.
     pub(crate) may_delete: bool,
 }
@@ -152,6 +156,8 @@ fn serve_greeted(
     let terms = terms(request, hello, rules, doors)?;
     account.terms = Some(terms);
     rights(request, rules)?;
+    check_privileges(request, rules)?;
+    names::check(&request.numbers)?;
     let mut plan = plan(request, &terms, hello, rules);
     if request.role == Role::Pull {
         plan.changes = Arc::new(names::changes(&plan.preserve, &request.numbers, &request.transfer)?);
@@ -292,6 +298,7 @@ fn accept(request: &Request, plan: &Plan, rules: &Rules, place: Option<&Place>, 
         data_port,
         name: place.and_then(|place| place.name.clone()),
         may_own: may_own(rules),
+        may_set_privileges: may_set_privileges(rules),
         numbers: match request.role {
             Role::Push if rules.may_own && plan.preserve.asks_for_numbers() => names::told(&request.transfer),
             _ => Numbers::default(),
@@ -319,7 +326,7 @@ fn receiving_side<'a>(
     };
     ReceivingSide {
         plan,
-        permit,
+        permit: permit.with_specials(request.preserve.specials),
         modes: rules.modes,
         may_own: rules.may_own,
         place,
@@ -408,6 +415,27 @@ fn may_own(rules: &Rules) -> bool {
     rules.may_own && sealane_tree::may_give_away()
 }
 
+/// Returns whether entries can get extended attributes that only root sets.
+fn may_set_privileges(rules: &Rules) -> bool {
+    rules.may_set_privileges && sealane_tree::may_set_privileges()
+}
+
+/// Refuses a request to make what the peer has no right to make.
+fn check_privileges(request: &Request, rules: &Rules) -> Result<(), Error> {
+    let preserve = &request.preserve;
+    let lacked = match request.role {
+        Role::Push if preserve.specials && !rules.may_make_specials => {
+            "this peer has no right to make devices, pipes and sockets here (`devices` in its line)"
+        }
+        Role::Push if preserve.privileges && !rules.may_set_privileges => {
+            "this peer has no right to set extended attributes of security. and trusted., capabilities among them, here \
+             (`privileges` in its line)"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Refused, lacked))
+}
+
 fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan {
     let far_lanes = match request.measured_end {
         MeasuredEnd::Both => hello.processors.min(LANES_MAX),
@@ -417,6 +445,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         Role::Push => request.preserve.owner.where_it(may_own(rules)),
         Role::Pull => request.preserve.owner,
     };
+    let privileges = request.preserve.privileges && (request.role == Role::Pull || may_set_privileges(rules));
     Plan {
         terms: *terms,
         engine: Arc::new(Inline::new(rules.implementations)),
@@ -428,7 +457,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         trust_partial: request.trust_partial,
         dry_run: request.dry_run,
         fsync: request.fsync,
-        preserve: Preserve { owner, ..request.preserve.clone() },
+        preserve: Preserve { owner, privileges, ..request.preserve.clone() },
         upkeep: request.upkeep.clone(),
         update: request.update,
         changes: Arc::default(),
@@ -474,6 +503,8 @@ mod tests {
             peer,
             modes: ModeRules::default(),
             may_own: false,
+            may_make_specials: false,
+            may_set_privileges: false,
             may_delete: false,
         }
     }

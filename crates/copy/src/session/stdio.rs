@@ -57,6 +57,8 @@ pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
         peer: None,
         modes,
         may_own: true,
+        may_make_specials: true,
+        may_set_privileges: true,
         may_delete: true,
     };
     let served = serve(&mut channel, &rules, &Doors::Own { reached: ssh.server }, &mut Account::default());

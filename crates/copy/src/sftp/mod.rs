@@ -146,6 +146,8 @@ fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
             has_files && options.upkeep.delete.is_some(),
             "--delete with --filter-file or --gitignore (what they exclude there is not known)",
         ),
+        (options.upkeep.in_place, "--in-place (over SFTP files are always made beside the old ones)"),
+        (options.preserve.specials, "-D (SFTP makes no devices, pipes or sockets)"),
         (options.preserve.acls, "--acls (SFTP has no access control lists)"),
         (
             options.preserve.names_principals() && !is_pull,

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! `rights=` is required: `read`, `write` or both; besides, `delete` (it may delete entries that its source does not
-//! have), and with `write` also `owner` (it may set the owners of its files) and `set-id` (it may make files that run
-//! as their owner or group). The others restrict further: `path=` confines the peer to a directory (absolute,
+//! have), and with `write` also `owner` (it may set the owners of its files), `set-id` (it may make files that run
+//! as their owner or group), `devices` (it may make devices, pipes and sockets) and `privileges` (it may set the extended
+//! attributes of `security.` and `trusted.`, capabilities among them). The others restrict further: `path=` confines the peer to a directory (absolute,
 //! percent-encoded if a byte is not printable ASCII), `rate=` is in bytes per second with an optional decimal suffix
 //! `K`, `M`, `G` or `T`, `connections=` bounds simultaneous connections.
 
@@ -29,6 +30,12 @@ const WRITE: &str = "write";
 const DELETE: &str = "delete";
 const OWNER: &str = "owner";
 const SET_ID: &str = "set-id";
+const DEVICES: &str = "devices";
+const PRIVILEGES: &str = "privileges";
+
+/// The fault of rights that make no sense.
+const RIGHTS_FAULT: &str = "expected `read`, `write` or both, then `delete`, and with `write` also `owner`, `set-id`, `devices` \
+                            and `privileges`, between commas";
 
 /// A peer's rights on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,6 +50,10 @@ pub struct Rights {
     pub owner: bool,
     /// Whether it may set the set-user-id and set-group-id bits.
     pub set_id: bool,
+    /// Whether it may make devices, pipes and sockets.
+    pub devices: bool,
+    /// Whether it may set extended attributes of `security.` and `trusted.`.
+    pub privileges: bool,
 }
 
 /// One line of `authorised-peers`.
@@ -65,9 +76,17 @@ pub struct AuthorisedPeer {
 impl fmt::Display for AuthorisedPeer {
     /// Writes the line of the file, without its line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rights { read, write, delete, owner, set_id } = self.rights;
+        let Rights { read, write, delete, owner, set_id, devices, privileges } = self.rights;
         write!(f, "{} {} rights=", self.key, self.name)?;
-        let rights = [(read, READ), (write, WRITE), (delete, DELETE), (owner, OWNER), (set_id, SET_ID)];
+        let rights = [
+            (read, READ),
+            (write, WRITE),
+            (delete, DELETE),
+            (owner, OWNER),
+            (set_id, SET_ID),
+            (devices, DEVICES),
+            (privileges, PRIVILEGES),
+        ];
         for (index, (_, word)) in rights.iter().filter(|(has, _)| *has).enumerate() {
             write!(f, "{}{word}", if index > 0 { "," } else { "" })?;
         }
@@ -243,7 +262,6 @@ fn once<T>(
 }
 
 fn parse_rights(value: &str) -> Result<Rights, &'static str> {
-    let fault = "expected `read`, `write` or both, then `delete`, and with `write` also `owner` and `set-id`, between commas";
     let mut rights = Rights::default();
     for word in value.split(',') {
         let right = match word {
@@ -252,14 +270,17 @@ fn parse_rights(value: &str) -> Result<Rights, &'static str> {
             DELETE => &mut rights.delete,
             OWNER => &mut rights.owner,
             SET_ID => &mut rights.set_id,
-            _ => return Err(fault),
+            DEVICES => &mut rights.devices,
+            PRIVILEGES => &mut rights.privileges,
+            _ => return Err(RIGHTS_FAULT),
         };
         if std::mem::replace(right, true) {
-            return Err(fault);
+            return Err(RIGHTS_FAULT);
         }
     }
-    let Rights { read, write, owner, set_id, .. } = rights;
-    if write || read && !owner && !set_id { Ok(rights) } else { Err(fault) }
+    let Rights { read, write, owner, set_id, devices, privileges, .. } = rights;
+    let needs_write = owner || set_id || devices || privileges;
+    if write || read && !needs_write { Ok(rights) } else { Err(RIGHTS_FAULT) }
 }
 
 fn parse_path(value: &str) -> Result<PathBuf, &'static str> {
@@ -357,10 +378,10 @@ mod tests {
         check_fault(&format!("{k} a read"), 1, TrustFault::Unexpected { text: "read".into() });
         check_fault(&format!("{k} a right=read"), 1, TrustFault::Unexpected { text: "right=read".into() });
         check_fault(&format!("{k} a rights=read rights=read"), 1, TrustFault::Twice { field: "rights" });
-        for rights in ["", "Read", "read,", "read,read", "all", "owner", "read,set-id"] {
-            let fault = "expected `read`, `write` or both, then `delete`, and with `write` also `owner` and `set-id`, between commas";
-            let fault = value("rights", fault);
-            check_fault(&format!("{k} a rights={rights}"), 1, fault);
+        for rights in
+            ["", "Read", "read,", "read,read", "all", "owner", "read,set-id", "devices", "read,privileges"]
+        {
+            check_fault(&format!("{k} a rights={rights}"), 1, value("rights", RIGHTS_FAULT));
         }
         for (path, fault) in [
             ("srv", "a path begins with `/`"),
@@ -460,10 +481,12 @@ mod tests {
             path.extend(bytes.into_iter().map(|b| if b == b'.' { b'_' } else { b }));
             PathBuf::from(std::ffi::OsString::from_vec(path))
         });
-        let rights = any::<[bool; 5]>().prop_map(|[read, write, delete, owner, set_id]| {
-            let (owner, set_id) = (owner && write, set_id && write);
-            Rights { read: read || !write, write, delete, owner, set_id }
-        });
+        let rights =
+            any::<[bool; 7]>().prop_map(|[read, write, delete, owner, set_id, devices, privileges]| {
+                let [owner, set_id, devices, privileges] =
+                    [owner, set_id, devices, privileges].map(|right| right && write);
+                Rights { read: read || !write, write, delete, owner, set_id, devices, privileges }
+            });
         (
             any::<[u8; 32]>(),
             "[a-zA-Z0-9._@-]{1,64}",

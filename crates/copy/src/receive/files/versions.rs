@@ -124,14 +124,25 @@ impl Deltas {
         self.state.lock().expect("no thread panics holding the versions")
     }
 
-    /// Opens a version for the sender.
-    pub(crate) fn open(&self, files: &Files, number: u32, path: RelativePath) -> Result<(), Error> {
+    /// Opens a version for the sender: that of the path, or of an earlier copy, or the one that was told by this hash.
+    pub(crate) fn open(
+        &self,
+        files: &Files,
+        number: u32,
+        path: RelativePath,
+        elsewhere: Option<[u8; 16]>,
+    ) -> Result<(), Error> {
+        let untold = || Error::protocol("the sender compares with a file that it was not told of");
+        let told = elsewhere.map(|hash| files.movable.path(&hash).ok_or_else(untold)).transpose()?;
         let kind = Kind::File;
         let entry = Entry { path, kind, metadata: Metadata::default(), digest: None };
         files.intake.permit.check(&entry)?;
         let Entry { path, .. } = entry;
         // One that cannot be read is sent as a whole.
-        let open = files.writer().and_then(|mut writer| writer.read_existing(&path).ok());
+        let open = files.writer().and_then(|mut writer| {
+            let there = writer.read_existing(told.as_ref().unwrap_or(&path)).ok();
+            there.or_else(|| writer.read_basis(&path).filter(|_| told.is_none()))
+        });
         let bytes = open.as_ref().map(|open| open.metadata().size_bytes);
         let mut state = self.state();
         if state.versions.len() >= VERSIONS_MAX || state.versions.contains_key(&number) {
@@ -307,6 +318,13 @@ impl Files {
         let end = to.checked_add(copied.bytes).filter(|&end| end <= file.entry.metadata.size_bytes);
         let _ = end.ok_or_else(|| Error::protocol("a copied range beyond the end of its file"))?;
         let Some(part) = &file.part else { return Ok(true) };
+        if part.is_in_place() && part.is_same(existing) {
+            // Whatever is written at a place is what the file is to have there.
+            return match copied.from == to {
+                true => Ok(true),
+                false => Err(Error::protocol("the sender moves parts of a file that is written over")),
+            };
+        }
         let done = {
             let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
             part.copy_from(existing, copied.from, to, copied.bytes)

@@ -57,6 +57,8 @@ pub(crate) struct Deltas {
     /// The rate of the line, for those who compare only if that is worth it.
     line: Line,
     is_full: AtomicBool,
+    /// Versions are written over: what they have at another place is gone, or will be.
+    in_place: bool,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -70,6 +72,15 @@ pub(in crate::send) enum Choice {
     Compared,
     /// It is sent until the rate of the line is known, and compared then if that is worth it.
     Tried,
+}
+
+/// The version that a file is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::send) struct Old {
+    /// Its size, as far as it is known.
+    pub(in crate::send) bytes: u64,
+    /// The hash of its path, if that is another than the file's.
+    pub(in crate::send) elsewhere: Option<[u8; 16]>,
 }
 
 /// A piece of work for a thread that compares.
@@ -94,9 +105,15 @@ impl Deltas {
             threads,
             line: Line::new(limit_rate),
             is_full: AtomicBool::new(false),
+            in_place: false,
             state: Mutex::default(),
             work: Condvar::new(),
         }
+    }
+
+    /// Returns the same, for a receiver that writes over its versions or does not.
+    pub(crate) fn in_place(self, in_place: bool) -> Self {
+        Self { in_place, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,14 +125,21 @@ impl Deltas {
         self.how != Delta::Never
     }
 
-    /// Returns what is to be done about a file of this size, of which the receiver has a version of that size.
-    pub(in crate::send) fn choose(&self, bytes: u64, old_bytes: u64) -> Choice {
-        let fits = (worth::BYTES_MIN..=sealane_delta::FILE_BYTES_MAX).contains(&bytes)
-            && old_bytes <= sealane_delta::FILE_BYTES_MAX;
+    /// Returns whether a file of this size may be compared.
+    pub(in crate::send) fn takes(&self, bytes: u64) -> bool {
+        self.are_wanted() && (worth::BYTES_MIN..=sealane_delta::FILE_BYTES_MAX).contains(&bytes)
+    }
+
+    /// Returns what is to be done about a file of this size, of which the receiver has a version of that size, which
+    /// `is_likely` the same.
+    pub(in crate::send) fn choose(&self, bytes: u64, old_bytes: u64, is_likely: bool) -> Choice {
+        let fits = self.takes(bytes) && old_bytes <= sealane_delta::FILE_BYTES_MAX;
         match self.how {
             _ if !fits => Choice::Whole,
             Delta::Never => Choice::Whole,
             Delta::Always => Choice::Compared,
+            // Nothing need be sent to learn about the line.
+            Delta::Auto if is_likely && !self.line.is_known() => Choice::Compared,
             Delta::Auto if !self.line.is_known() => Choice::Tried,
             Delta::Auto if self.line.is_slow(self.threads) => Choice::Compared,
             Delta::Auto => Choice::Whole,
@@ -133,11 +157,11 @@ impl Deltas {
         queue: &Queue,
         file: Arc<SendFile>,
         (data, left): (Vec<Range<u64>>, &[Range<u64>]),
-        old_bytes: u64,
+        old: Old,
     ) {
         queue.batch_out();
         let mut state = self.state();
-        state.wait(Compared::new(file, data, left, old_bytes));
+        state.wait(Compared::new(file, data, left, old));
         if state.has_enough() {
             queue.hold_packs(true);
             self.is_full.store(true, Relaxed);
@@ -146,8 +170,8 @@ impl Deltas {
 
     /// Notes a file that is being sent, of which these ranges hold `data`. Once the rate of the line is known, what is left may be
     /// compared.
-    pub(in crate::send) fn try_out(&self, file: Arc<SendFile>, data: Vec<Range<u64>>, old_bytes: u64) {
-        self.state().tried.push((file, data, old_bytes));
+    pub(in crate::send) fn try_out(&self, file: Arc<SendFile>, data: Vec<Range<u64>>, old: Old) {
+        self.state().tried.push((file, data, old));
         self.line.try_out();
     }
 
@@ -158,12 +182,12 @@ impl Deltas {
         }
         let is_slow = self.line.is_slow(self.threads);
         let tried = std::mem::take(&mut self.state().tried);
-        for (file, data, old_bytes) in tried {
+        for (file, data, old) in tried {
             match is_slow.then(|| file.compare_rest(worth::BYTES_MIN)).flatten() {
                 Some(left) => {
                     let bytes: u64 = left.iter().map(|range| range.end - range.start).sum();
                     sending.filling.progress.bytes_found.fetch_sub(bytes, Relaxed);
-                    self.begin(&sending.filling.queue, file, (data, &left), old_bytes);
+                    self.begin(&sending.filling.queue, file, (data, &left), old);
                 }
                 None => file.forget_digest(sending.filling.digest),
             }
@@ -413,7 +437,12 @@ fn read(file: &SendFile, at: u64, room: &mut [u8]) -> Result<(), String> {
 
 /// Hands what a part of a file is made of to the lanes.
 fn publish(sending: &Sending, file: &Arc<SendFile>, planned: Vec<Planned>) {
-    let ranges = plan::settle(planned);
+    let mut ranges = plan::settle(planned);
+    if sending.filling.deltas.in_place {
+        for (range, from) in &mut ranges {
+            *from = from.filter(|from| *from == range.start);
+        }
+    }
     let sum = |is_sent: bool| -> u64 {
         let some = ranges.iter().filter(|(_, from)| from.is_none() == is_sent);
         some.map(|(range, _)| range.end - range.start).sum()

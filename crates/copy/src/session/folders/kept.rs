@@ -144,7 +144,14 @@ mod tests {
 
     fn add(keeping: &mut Keeping<'_>, name: &str, metadata: &Metadata) {
         let entry_type = EntryType::File;
-        keeping.add(&Seen { name: name.as_bytes(), entry_type, metadata, target: b"", links: 1 });
+        keeping.add(&Seen {
+            name: name.as_bytes(),
+            entry_type,
+            metadata,
+            target: b"",
+            links: 1,
+            special: None,
+        });
     }
 
     /// Keeps a folder with so many files; returns how many of them are kept.

@@ -224,6 +224,7 @@ pub(super) fn differences(entry: &Entry, found: Option<&Attributes>) -> Differen
         Kind::File | Kind::Attributes | Kind::HardLink { .. } => EntryType::File,
         Kind::Directory => EntryType::Directory,
         Kind::Symlink { .. } => EntryType::Symlink,
+        Kind::Special(_) => EntryType::Other,
     };
     let Some(found) = found.filter(|found| entry_type(found) == wanted) else { return Differences::NEW };
     if matches!(entry.kind, Kind::HardLink { .. }) {

@@ -5,6 +5,7 @@ use sealane_tree::{EntryType, Kind, RelativePath};
 
 use super::{Found, Put, naming::differences};
 use crate::{
+    error::Error,
     proto::entry::Entry,
     sftp::{
         far::Trouble,
@@ -29,6 +30,10 @@ impl Put {
             Kind::Directory => self.directory(link, &entry).await,
             Kind::Symlink { target } => self.symlink(link, &entry, target.as_bytes()).await,
             Kind::HardLink { to } => self.hard_link(link, &entry, to).await,
+            // Who asks for these is refused, so none is read.
+            Kind::Special(_) => {
+                Err(Trouble::Fatal(Error::protocol("SFTP makes no devices, pipes or sockets")))
+            }
         };
         match placed {
             Ok(true) => {

@@ -11,7 +11,7 @@ use std::{
 
 use sealane_delta::{Index, Piece, SPAN_BYTES_MAX, Span};
 
-use super::{Job, plan::Group, sign, span_at};
+use super::{Job, Old, plan::Group, sign, span_at};
 use crate::{
     proto::message::{Message, PIECES_ASKED_MAX, VERSIONS_MAX},
     send::work::SendFile,
@@ -69,6 +69,7 @@ pub(super) struct Compared {
     /// The receiver cannot read its version any more.
     has_lost: bool,
     old_bytes: u64,
+    elsewhere: Option<[u8; 16]>,
     /// The receiver's last word: whether it wants the file again.
     pub(super) settled: Option<bool>,
 }
@@ -78,7 +79,7 @@ impl Compared {
         file: Arc<SendFile>,
         data: Vec<Range<u64>>,
         left: &[Range<u64>],
-        old_bytes: u64,
+        Old { bytes: old_bytes, elsewhere }: Old,
     ) -> Self {
         let segments = |range: &Range<u64>| {
             let (mut at, end) = (range.start, range.end);
@@ -92,7 +93,20 @@ impl Compared {
         let segments = left.iter().flat_map(segments).collect();
         let (phase, busy, is_open, has_lost, settled) = (Phase::Opening, 0, false, false, None);
         let (cut, cut_pieces) = (VecDeque::new(), 0);
-        Self { file, phase, data, segments, cut, cut_pieces, busy, is_open, has_lost, old_bytes, settled }
+        Self {
+            file,
+            phase,
+            data,
+            segments,
+            cut,
+            cut_pieces,
+            busy,
+            is_open,
+            has_lost,
+            old_bytes,
+            elsewhere,
+            settled,
+        }
     }
 
     /// The receiver tells the size of its version, or that it has none.
@@ -153,8 +167,8 @@ pub(super) enum What {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) files: BTreeMap<u32, Compared>,
-    /// Files that are sent until the rate of the line is known, with their data and the size of the receiver's version.
-    pub(super) tried: Vec<(Arc<SendFile>, Vec<Range<u64>>, u64)>,
+    /// Files that are sent until the rate of the line is known, with their data and the receiver's version.
+    pub(super) tried: Vec<(Arc<SendFile>, Vec<Range<u64>>, Old)>,
     waiting: VecDeque<Compared>,
     jobs: VecDeque<Job>,
     /// Messages that wait for the control thread.
@@ -183,7 +197,7 @@ impl State {
             }
             let Some(next) = self.waiting.pop_front() else { return };
             let (file, path) = (next.file.number, next.file.announcement.entry.path.clone());
-            self.outgoing.push_back(Message::Version { file, path });
+            self.outgoing.push_back(Message::Version { file, path, elsewhere: next.elsewhere });
             self.files.insert(file, next);
         }
     }
@@ -340,7 +354,7 @@ mod tests {
         let shown = ShownPath::new(*b"file");
         let file = SendFile::new(number, announcement, shown, source, [], Vec::new(), None).compared();
         let whole = std::iter::once(0..bytes).collect::<Vec<_>>();
-        Compared::new(Arc::new(file), whole.clone(), &whole, old_bytes)
+        Compared::new(Arc::new(file), whole.clone(), &whole, Old { bytes: old_bytes, elsewhere: None })
     }
 
     #[test]
