@@ -609,6 +609,24 @@ pub const ROWS: &[Row] = &[
         "The cost of copying to a host that does not have this program.",
     ),
     repeated(
+        "repeat",
+        "",
+        "Not in the papers: the copy of a tree made again, unchanged or with 100 files changed, beside rsync.",
+        "What comparing costs where there is little to copy.",
+    ),
+    repeated(
+        "delta",
+        "",
+        "Not in the papers: a large file of which a hundredth changed, through a slow link, beside rsync.",
+        "Whether the line or the processors decide how long it takes.",
+    ),
+    repeated(
+        "compress",
+        "",
+        "Not in the papers: compression through a slow link, beside rsync.",
+        "What compression gains on a log, and what it costs where there is nothing to gain.",
+    ),
+    repeated(
         "trains",
         "",
         "Not in the papers: links that split trains of packets, and rates without loss.",

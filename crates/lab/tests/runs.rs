@@ -158,7 +158,10 @@ fn every_study_delivers_its_tables_and_claims() {
     // installed programs, or links.
     let elsewhere = |id: &str, command: &str| {
         let commands = ["lab run tunnel", "lab run macro", "lab run cards"];
-        let ids = ["links", "streams", "sftp", "tools", "G17", "G18", "G19", "G20", "B21"];
+        let ids = [
+            "links", "streams", "sftp", "tools", "repeat", "delta", "compress", "G17", "G18", "G19", "G20",
+            "B21",
+        ];
         commands.iter().any(|own| command.starts_with(own)) && id != "A10" || ids.contains(&id)
     };
     let listed = listed();

@@ -3,6 +3,7 @@
 //! Guarantees: both generations of suites are measured, and each end on its own; claims are those of the study, as
 //! shapes; parts that cannot be run here are named with the reason.
 
+mod again;
 mod checksums;
 mod copies;
 mod counts;
@@ -54,12 +55,15 @@ const COSTS: &[Cost] = &[
     cost(&["stripes"], 19),
     cost(&[checksums::PART], 50),
     cost(&[memory::PART], 7),
+    cost(&[again::REPEAT], 20),
+    cost(&[again::DELTA], 15),
+    cost(&[again::COMPRESS], 20),
 ];
 
 /// Parts of the study: threads and streams at four levels (G10 to G13), many of them, and threads of a core (G16), a link of 1 Gb/s (G18),
 /// links with delay and loss (`links`), the number of streams there (`streams`), far ends with sshd alone (`sftp`), own
 /// kernels beside others (`providers`), one file beside other tools (`tools`), processes on links of their own (`stripes`),
-/// a checksum in flight or afterwards (G5), memory by streams (G8).
+/// a checksum in flight or afterwards (G5), memory by streams (G8), a copy made again (`repeat`, `delta`), and compression (`compress`).
 const PARTS: &[&str] = &[
     "G10",
     "G11",
@@ -75,6 +79,9 @@ const PARTS: &[&str] = &[
     "stripes",
     checksums::PART,
     memory::PART,
+    again::REPEAT,
+    again::DELTA,
+    again::COMPRESS,
 ];
 
 const STUDIES: &[Study] = &[
@@ -99,13 +106,16 @@ const STUDIES: &[Study] = &[
     study("links", OWN, "one file through links with delay and loss", &[emulated::PART]),
     study("streams", OWN, "the default number of streams beside fixed ones, by link", &[streams::PART]),
     study("sftp", OWN, "a far end that has only sshd, beside scp and rsync", &[far_ends::PART]),
+    study("repeat", OWN, "the copy of a tree made again, beside rsync", &[again::REPEAT]),
+    study("delta", OWN, "a large file of which a hundredth changed, beside rsync", &[again::DELTA]),
+    study("compress", OWN, "compression through 100 Mb/s, beside rsync", &[again::COMPRESS]),
 ];
 
 /// The tables of a part; an error that something is not available leaves out this part alone.
 type Tables = fn(&Copies<'_>, &mut dyn Write) -> Result<Vec<Outcome>, LabError>;
 
 /// Tables in the order of the report, each with its part, and with the words for what is left out.
-const TABLES: [(&str, &str, Tables); 11] = [
+const TABLES: [(&str, &str, Tables); 14] = [
     ("G16", "many threads, many streams", counts::outcomes),
     ("G16", "two threads of a core (G14, G15)", siblings::outcomes),
     ("providers", "own kernels beside others", kernels::outcomes),
@@ -117,6 +127,9 @@ const TABLES: [(&str, &str, Tables); 11] = [
     (streams::PART, "streams by link", streams::outcomes),
     (far_ends::PART, "far ends with sshd alone", far_ends::near),
     (far_ends::PART, "far ends with sshd alone, behind a link", far_ends::far),
+    (again::REPEAT, "a copy made again", again::repeat),
+    (again::DELTA, "deltas through a link", again::delta),
+    (again::COMPRESS, "compression through a link", again::compress),
 ];
 
 /// Runs the requested parts.
@@ -254,6 +267,7 @@ pub fn behind(request: &Request, progress: &mut dyn Write) -> Result<Report, Lab
     let outcomes = match request.only.first().map(String::as_str) {
         Some(streams::PART) => vec![streams::behind(request, progress)?],
         Some(far_ends::PART) => far_ends::behind(request, progress)?,
+        Some(again::DELTA | again::COMPRESS) => vec![again::behind(request, progress)?],
         _ => vec![emulated::one_file(request, progress)?],
     };
     Ok(Report {
