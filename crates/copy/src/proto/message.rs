@@ -165,9 +165,6 @@ pub enum Message {
     Differ(Vec<u32>),
     /// Sender to receiver: no more `Differ` and `Gone`. If there was a number, the receiver tells what is in these folders.
     DifferEnd,
-    /// Sender to receiver, if entries that the source does not have are deleted and versions are compared: the numbers of
-    /// folders that it does not have, of which the receiver tells the versions of files only; they rise as in `Differ`.
-    Gone(Vec<u32>),
     /// Sender to receiver: a file that is sent under this number is compared with the version that the receiver has. At most
     /// [`VERSIONS_MAX`] are under way.
     Version {
@@ -202,6 +199,9 @@ pub enum Message {
         /// The file that was built is not the sender's: it is to be sent again as a whole, under another number.
         again: bool,
     },
+    /// Sender to receiver, if entries that the source does not have are deleted and versions are compared: the numbers of
+    /// folders that it does not have, of which the receiver tells the versions of files only; they rise as in `Differ`.
+    Gone(Vec<u32>),
 }
 
 /// A request for a signature.
