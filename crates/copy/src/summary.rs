@@ -94,7 +94,7 @@ pub enum ChangeKind {
     Symlink,
     /// Another name of a file that was sent.
     HardLink,
-    /// A device.
+    /// A device of characters or blocks.
     Device,
     /// A pipe or socket.
     Special,

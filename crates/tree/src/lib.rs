@@ -69,7 +69,7 @@ pub use glob::{ExpandedName, Expansion, ExpansionBounds, Glob, is_pattern};
 pub use inner::Dropped;
 pub use metadata::{
     Kind, LinkTarget, MAX_LINK_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS, MODE_BITS,
-    Metadata, Owner, Timestamp, Xattr,
+    Metadata, Owner, Special, Timestamp, Xattr,
 };
 pub use options::{Backups, SmallFiles, TargetOptions};
 pub use part::PartFile;
@@ -79,7 +79,6 @@ pub use ranges::{Division, RANGES_MAX};
 pub use reader::{Extents, Looked, OpenFile, Reader};
 pub use root::{Anchor, Spot, TargetRoot};
 pub use source::{Following, Naming, Selection, Source, SourceRoot};
-pub use specials::Special;
 pub use successor::Successor;
 pub use survey::{ExistingFile, Files};
 pub use target::{FinishReport, Target, may_give_away, may_set_privileges};

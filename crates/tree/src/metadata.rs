@@ -5,13 +5,12 @@
 
 use std::fmt;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{Dev, FileType, Stat, major, makedev, minor};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bytes;
 use crate::path::RelativePath;
-use crate::specials::Special;
 
 /// Permission bits with setuid, setgid and sticky.
 pub const MODE_BITS: u32 = 0o7777;
@@ -176,6 +175,53 @@ impl<'de> Deserialize<'de> for LinkTarget {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let target = bytes::deserialize::<MAX_LINK_BYTES, D>(deserializer)?;
         Self::new(target).ok_or_else(|| D::Error::custom("an empty link, or one with a NUL"))
+    }
+}
+
+/// An entry that is no file, directory or link. The numbers of devices are Linux's.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Special {
+    /// A device of characters.
+    CharacterDevice {
+        /// The number of its driver.
+        major: u32,
+        /// The number that the driver knows it by.
+        minor: u32,
+    },
+    /// A device of blocks.
+    BlockDevice {
+        /// The number of its driver.
+        major: u32,
+        /// The number that the driver knows it by.
+        minor: u32,
+    },
+    /// A pipe with a name.
+    Pipe,
+    /// The name of a socket, which belongs to nobody until a program binds it again.
+    Socket,
+}
+
+impl Special {
+    /// Returns what an entry is; `None` for files, directories and links.
+    pub(crate) fn of(stat: &Stat) -> Option<Self> {
+        let (major, minor) = (major(stat.st_rdev), minor(stat.st_rdev));
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::CharacterDevice => Some(Self::CharacterDevice { major, minor }),
+            FileType::BlockDevice => Some(Self::BlockDevice { major, minor }),
+            FileType::Fifo => Some(Self::Pipe),
+            FileType::Socket => Some(Self::Socket),
+            _ => None,
+        }
+    }
+
+    /// Returns what `mknod` makes it of.
+    pub(crate) fn type_and_number(self) -> (FileType, Dev) {
+        match self {
+            Self::CharacterDevice { major, minor } => (FileType::CharacterDevice, makedev(major, minor)),
+            Self::BlockDevice { major, minor } => (FileType::BlockDevice, makedev(major, minor)),
+            Self::Pipe => (FileType::Fifo, 0),
+            Self::Socket => (FileType::Socket, 0),
+        }
     }
 }
 

@@ -21,10 +21,9 @@ use crate::changes::Changes;
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, entry_type, failed};
 use crate::folders::{c_name, xattr_list, xattrs_at};
-use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
+use crate::metadata::{LinkTarget, Metadata, Special, Timestamp, Xattr};
 use crate::path::{RelativePath, ShownPath};
 use crate::source::Source;
-use crate::specials::Special;
 use crate::xattrs::{self, Xattrs};
 
 const READ: OFlags = OFlags::RDONLY

@@ -6,67 +6,19 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, Dev, FileType, Mode, OFlags, Stat, chmodat, chownat, fstat, major, makedev, minor, mknodat,
-    openat, statat, unlinkat, utimensat,
+    AtFlags, CWD, Mode, OFlags, Stat, chmodat, chownat, fstat, mknodat, openat, statat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use crate::beneath::Parent;
 use crate::descent::Identity;
 use crate::differences::Differences;
 use crate::error::{EntryType, Error, Operation, Result, entry_type, failed};
 use crate::inner::{Inner, ids, times};
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, Special};
 use crate::path::RelativePath;
 use crate::place::{rename_over, with_temp_name};
 use crate::writer::Writer;
-
-/// An entry that is no file, directory or link. The numbers of devices are Linux's.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Special {
-    /// A device of characters.
-    CharacterDevice {
-        /// The number of its driver.
-        major: u32,
-        /// The number that the driver knows it by.
-        minor: u32,
-    },
-    /// A device of blocks.
-    BlockDevice {
-        /// The number of its driver.
-        major: u32,
-        /// The number that the driver knows it by.
-        minor: u32,
-    },
-    /// A pipe with a name.
-    Pipe,
-    /// The name of a socket, which belongs to nobody until a program binds it again.
-    Socket,
-}
-
-impl Special {
-    /// Returns what an entry is; `None` for files, directories and links.
-    pub(crate) fn of(stat: &Stat) -> Option<Self> {
-        let (major, minor) = (major(stat.st_rdev), minor(stat.st_rdev));
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::CharacterDevice => Some(Self::CharacterDevice { major, minor }),
-            FileType::BlockDevice => Some(Self::BlockDevice { major, minor }),
-            FileType::Fifo => Some(Self::Pipe),
-            FileType::Socket => Some(Self::Socket),
-            _ => None,
-        }
-    }
-
-    fn type_and_number(self) -> (FileType, Dev) {
-        match self {
-            Self::CharacterDevice { major, minor } => (FileType::CharacterDevice, makedev(major, minor)),
-            Self::BlockDevice { major, minor } => (FileType::BlockDevice, makedev(major, minor)),
-            Self::Pipe => (FileType::Fifo, 0),
-            Self::Socket => (FileType::Socket, 0),
-        }
-    }
-}
 
 impl Writer {
     /// Makes a device, pipe or socket, replaces the entry that had its name (a directory only if it gives way), and returns

@@ -19,7 +19,7 @@ use crate::proto::{
 
 /// The maximum number of files of which this is known.
 const FILES_MAX: usize = 1 << 18;
-/// Of more files of one size and time, or of one name, no more are known.
+/// The number of files of one size and time, or of one name, of which this is known.
 const ALIKE_MAX: usize = 64;
 
 /// A file that the receiver has.

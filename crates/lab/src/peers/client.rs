@@ -6,7 +6,7 @@
 use super::rusage::{Ended, reap, wait_until};
 use super::server::Server;
 use super::tail::Tail;
-use super::{PrivateSshd, RUN_LIMIT, Workload};
+use super::{RUN_LIMIT, Workload};
 use crate::LabError;
 use crate::experiment::{Copied, Sample};
 use crate::load::{MachineTime, is_disturbed};
@@ -84,17 +84,6 @@ pub(crate) fn timed(command: Command) -> Result<(Duration, Duration), LabError> 
     let started = Instant::now();
     let cpu = Pipeline::start(vec![Client::new(command)])?.wait(RUN_LIMIT)?;
     Ok((started.elapsed(), cpu))
-}
-
-/// Does the same as [`timed`], with the CPU time of a private server too, if there is one.
-pub(crate) fn timed_beside(
-    sshd: Option<&PrivateSshd>,
-    command: Command,
-) -> Result<(Duration, Duration), LabError> {
-    let before = sshd.map_or(Duration::ZERO, |sshd| sshd.server().cpu());
-    let (wall, near) = timed(command)?;
-    let after = sshd.map_or(Duration::ZERO, |sshd| sshd.server().cpu());
-    Ok((wall, near + after.saturating_sub(before)))
 }
 
 /// Runs one client without a clock and returns the end of its output.

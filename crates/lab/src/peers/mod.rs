@@ -23,7 +23,7 @@ mod version;
 mod wdt;
 mod workload;
 
-pub(crate) use client::{timed, timed_beside};
+pub(crate) use client::timed;
 pub(crate) use constant::Constant;
 pub(crate) use daemons::{CURL_HTTP, CURL_HTTPS, FTP, WGET_HTTP, WGET_HTTPS, tiny_pages};
 pub(crate) use over_ssh::{

@@ -165,6 +165,11 @@ impl PrivateSshd {
         command
     }
 
+    /// Returns the CPU time of the server and its sessions so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.server.cpu()
+    }
+
     /// Returns the server with its sessions, for the time they use.
     pub(super) fn server(&self) -> &Server {
         &self.server

@@ -13,7 +13,7 @@ use crate::experiment::{
     Axis, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, Repetition, Sample, Sampler, View,
     at,
 };
-use crate::peers::{PrivateSshd, timed_beside};
+use crate::peers::{PrivateSshd, timed};
 use crate::report::number;
 use crate::request::Request;
 use crate::rng::Rng;
@@ -25,7 +25,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The parts' names.
 pub(super) const REPEAT: &str = "repeat";
@@ -67,7 +67,7 @@ const fn rsync(name: &'static str, options: &'static [&'static str]) -> Tool {
     Tool { name, is_own: false, options }
 }
 
-/// What is repeated; -X is what compares as much as our -a.
+/// The ways of a repeated copy; -X compares as much as our -a does.
 const REPEATERS: [Tool; 3] =
     [own("sealane cp -a", &["-a", "-T"]), rsync("rsync -a", &["-a"]), rsync("rsync -aX", &["-a", "-X"])];
 const COMPARERS: [Tool; 2] = [own("sealane cp", &["-T", "-I"]), rsync("rsync", &["-t", "-I"])];
@@ -166,6 +166,14 @@ impl<'a> Bench<'a> {
         values.extend(before.zip(link_bytes()).map(|(before, after)| (WIRE, (after - before) / 1e6)));
         Ok(Sample::of(values))
     }
+}
+
+/// Runs a command to its end, and returns its wall time and the CPU time of it and of a private server, if there is one.
+fn timed_beside(sshd: Option<&PrivateSshd>, command: Command) -> Result<(Duration, Duration), LabError> {
+    let cpu = || sshd.map_or(Duration::ZERO, PrivateSshd::cpu);
+    let before = cpu();
+    let (wall, near) = timed(command)?;
+    Ok((wall, near + cpu().saturating_sub(before)))
 }
 
 /// Returns the bytes that have passed the emulated link; `None` where there is none.
@@ -393,7 +401,7 @@ pub(super) fn compress(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<
         vec![
             claim(LOG, always, other, 1.0),
             claim(LOG, auto, plain, 1.0),
-            // What looks random goes as it is, and auto never loses more than 2 % of the rate.
+            // Random data goes as it is, and auto never loses more than 2 % of the rate.
             claim(RANDOM, auto, plain, 1.02),
         ]
     };

@@ -30,7 +30,7 @@ impl Put {
             Kind::Directory => self.directory(link, &entry).await,
             Kind::Symlink { target } => self.symlink(link, &entry, target.as_bytes()).await,
             Kind::HardLink { to } => self.hard_link(link, &entry, to).await,
-            // Who asks for these is refused, so none is read.
+            // A request for these is refused before anything is read.
             Kind::Special(_) => {
                 Err(Trouble::Fatal(Error::protocol("SFTP makes no devices, pipes or sockets")))
             }
