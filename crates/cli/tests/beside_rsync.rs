@@ -8,10 +8,7 @@ mod sshd;
 mod support;
 
 use program::{sealane, skip, text};
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lgetxattr, llistxattr, lsetxattr,
-    makedev, mknodat, utimensat,
-};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, lgetxattr, llistxattr, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
