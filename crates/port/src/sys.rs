@@ -42,6 +42,15 @@ pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> 
     Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
+/// Makes a queue of a TUN device with several queues one that gets no packets; packets can still be written to it.
+pub(crate) fn tun_detach(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    request.ifr_ifru.ifru_flags = libc::IFF_DETACH_QUEUE as libc::c_short;
+    // SAFETY: TUNSETQUEUE reads one `ifreq`, which lives here.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETQUEUE, &raw const request) })
+}
+
 /// Sets the offloads that the user of a TUN device understands.
 pub(crate) fn tun_set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value.

@@ -48,7 +48,8 @@ impl Room {
 pub struct Options {
     /// The device's name; the kernel replaces `%d` in it by a number.
     pub name: String,
-    /// Number of queues, each for a thread of its own; the kernel assigns each flow of packets to one.
+    /// Number of queues, each for a thread of its own; the kernel assigns each flow of packets to one. See
+    /// [`Tun::open_queues`] for packets the other way.
     pub queues: usize,
     /// Superpackets, both ways.
     pub has_offloads: bool,
@@ -143,6 +144,25 @@ impl Tun {
             });
         }
         Ok(ports)
+    }
+
+    /// Opens the device as [`Self::open`] does, and returns one port per queue, which receive, and another one, which only sends.
+    ///
+    /// A flow stays at its queue: for a packet that is written to a queue, the kernel would move the packet's flow there, and its
+    /// packets could overtake those in the queue where it was.
+    ///
+    /// # Errors
+    /// Fails as [`Self::open`] does.
+    pub fn open_queues(options: &Options) -> io::Result<(Vec<Self>, Self)> {
+        if options.queues <= 1 {
+            let (one, sender) = Self::open(options)?.remove(0).split();
+            return Ok((vec![one], sender));
+        }
+        let mut ports = Self::open(&Options { queues: options.queues + 1, ..options.clone() })?;
+        // The kernel gives the number of the first one to the last one, and so the numbers have no gap.
+        let sender = ports.remove(0);
+        sys::tun_detach(sender.device.as_fd())?;
+        Ok((ports, sender))
     }
 
     /// Returns the device's name.

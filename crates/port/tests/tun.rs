@@ -48,7 +48,7 @@ fn many_small_datagrams_arrive_all() {
     }
     // The number is more than any kernel takes in one superpacket, and no more than a socket's buffer holds.
     let count = 200;
-    let alone = Alone::new();
+    let alone = Alone::new("s");
     alone.inside(|| {
         let mut tun = Tun::open(&Options::new("t0")).unwrap().remove(0);
         alone.set_up_device();
@@ -64,5 +64,61 @@ fn many_small_datagrams_arrive_all() {
             assert_eq!(bytes, 64);
             assert_eq!(into[..4], number.to_be_bytes());
         }
+    });
+}
+
+/// Each flow has one queue, and keeps it although its answers are written meanwhile.
+#[test]
+fn a_flow_stays_at_its_queue_whatever_is_written() {
+    if let Some(why) = missing() {
+        skip::skip(why);
+        return;
+    }
+    const FLOWS: u16 = 64;
+    let alone = Alone::new("q");
+    alone.inside(|| {
+        let options = Options { queues: 4, is_nonblocking: true, has_offloads: false, ..Options::new("t0") };
+        let (mut queues, mut sender) = Tun::open_queues(&options).unwrap();
+        alone.set_up_device();
+        let sockets: Vec<UdpSocket> = (0..FLOWS)
+            .map(|flow| {
+                let socket = UdpSocket::bind((INNER[0], PORT + flow)).unwrap();
+                socket.connect((INNER[1], 9)).unwrap();
+                socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                socket
+            })
+            .collect();
+        // Returns the queue of each flow.
+        let mut round = || -> Vec<usize> {
+            sockets.iter().for_each(|socket| assert_eq!(socket.send(&[7; 64]).unwrap(), 64));
+            let mut found = vec![usize::MAX; FLOWS.into()];
+            let mut batch = Batch::new(1 << 16, 2 * usize::from(FLOWS));
+            for (at, queue) in queues.iter_mut().enumerate() {
+                batch.clear();
+                while queue.receive(&mut batch).is_ok() {}
+                for packet in batch.passed().filter(|packet| packet[9] == protocol::UDP) {
+                    let port = u16::from_be_bytes([packet[20], packet[21]]);
+                    if let Some(flow) = port.checked_sub(PORT).filter(|&flow| flow < FLOWS) {
+                        found[usize::from(flow)] = at;
+                    }
+                }
+            }
+            found
+        };
+        let before = round();
+        let count = |at| before.iter().filter(|&&own| own == at).count();
+        assert!((0..4).all(|at| count(at) > 0) && !before.contains(&usize::MAX), "{before:?}");
+        let mut batch = Batch::new(1 << 16, FLOWS.into());
+        for flow in 0..FLOWS {
+            let mut answer = datagram(flow.into());
+            answer[IPV4_BYTES + 2..IPV4_BYTES + 4].copy_from_slice(&(PORT + flow).to_be_bytes());
+            // No checksum, which IPv4 allows.
+            answer[IPV4_BYTES + 6..IPV4_BYTES + 8].fill(0);
+            assert!(batch.push_bytes(0, &answer, 0));
+        }
+        sender.send(&batch, 0).unwrap();
+        assert_eq!(sender.refused_packets, 0);
+        sockets.iter().for_each(|socket| assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 64));
+        assert_eq!(round(), before);
     });
 }

@@ -40,9 +40,9 @@ pub(crate) fn null_tunnel() -> PathBuf {
 pub(crate) struct Alone(String);
 
 impl Alone {
-    /// Makes an empty namespace.
-    pub(crate) fn new() -> Self {
-        let name = format!("slC{:x}", std::process::id());
+    /// Makes an empty namespace, whose name ends with `tag`.
+    pub(crate) fn new(tag: &str) -> Self {
+        let name = format!("slC{:x}{tag}", std::process::id());
         hosts::add(&name).expect("a namespace");
         Self(name)
     }
