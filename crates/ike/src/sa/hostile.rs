@@ -284,27 +284,63 @@ fn a_peer_that_says_anything_harms_nothing() {
     assert!(granted > 20, "{granted} children were granted, so what follows one was tried");
 }
 
-/// A peer that ignores the notification of a resource answers as to any request for a child (RFC 7296, section 3.10.1).
-#[test]
-fn a_peer_that_knows_no_resources_keeps_one_child() {
-    let mut ends = Ends::new(1);
-    ends.hostile.initiate(0, Some(0), None, ends.now).unwrap();
-    ends.deliver(9);
-    assert_eq!(ends.installed, 1);
-    let ike = ends.ours.established().next().unwrap();
+/// The answer to a request for a resource's child, as a peer should give it, or with one lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Right,
+    /// It ignores the notification of a resource, and answers as to any request for a child (RFC 7296, section 3.10.1).
+    NoResource,
+    /// It takes more traffic than it was asked for, or other traffic, or none.
+    Wider,
+    Other,
+    Nothing,
+    /// Its SPI is none.
+    NoSpi,
+    /// It chooses what was not offered, or nothing.
+    OtherSuite,
+    NoSuite,
+    NoKey,
+    /// It refuses, and grants.
+    Refuses,
+    /// It refuses for good.
+    NoMore,
+}
+
+/// Asks for a resource's child, and returns the events that follow the peer's answer.
+fn ask_for_resource(ends: &mut Ends, ike: crate::IkeId, kind: Answer) -> Vec<Event> {
     ends.ours.add_resource(ike, 0, 7, ends.now);
     let request = ends.ours.poll_transmit().unwrap();
     let bytes = request.bytes.strip_prefix(&[0; 4]).unwrap_or(&request.bytes);
     let header = Header::parse(bytes).unwrap();
-    let network = |index: u8| vec![TrafficSelector::network([10, index, 0, 0].into(), 16)];
-    let offer = Offer::esp("aes128gcm16-x25519-noesn").unwrap();
-    let answer = [
-        Payload::SecurityAssociation(vec![offer.to_wire(1, vec![0, 0, 9, 9])]),
-        Payload::Nonce(vec![1; 32]),
-        Payload::KeyExchange { method: 31, data: vec![9; 32] },
-        Payload::SelectorsInitiator(network(1)),
-        Payload::SelectorsResponder(network(0)),
-    ];
+    let network = |index: u8, bits: u8| TrafficSelector::network([10, index, 0, 0].into(), bits);
+    let suite =
+        if kind == Answer::OtherSuite { "aes256gcm16-x25519-noesn" } else { "aes128gcm16-x25519-noesn" };
+    let spi = if kind == Answer::NoSpi { vec![0; 4] } else { vec![0, 0, 9, 9] };
+    let local = match kind {
+        Answer::Wider => vec![network(1, 8)],
+        Answer::Other => vec![network(77, 16)],
+        Answer::Nothing => Vec::new(),
+        _ => vec![network(1, 16)],
+    };
+    let notify = |kind, data: &[u8]| Payload::Notify(Notify::new(kind, data.to_vec()));
+    let mut answer = Vec::new();
+    if matches!(kind, Answer::Refuses | Answer::NoMore) {
+        answer.push(notify(NotifyType::TS_MAX_QUEUE, &[]));
+    }
+    if kind != Answer::NoMore {
+        if kind != Answer::NoSuite {
+            answer.push(Payload::SecurityAssociation(vec![Offer::esp(suite).unwrap().to_wire(1, spi)]));
+        }
+        answer.push(Payload::Nonce(vec![1; 32]));
+        if kind != Answer::NoKey {
+            answer.push(Payload::KeyExchange { method: 31, data: vec![9; 32] });
+        }
+        answer.push(Payload::SelectorsInitiator(local));
+        answer.push(Payload::SelectorsResponder(vec![network(0, 16)]));
+        if kind != Answer::NoResource {
+            answer.push(notify(NotifyType::SA_RESOURCE_INFO, &[0, 0, 0, 7]));
+        }
+    }
     let path = Path::new(request.path.remote, request.path.local);
     ends.hostile_sa(|sa, context| {
         sa.replies.expected += 1;
@@ -320,6 +356,23 @@ fn a_peer_that_knows_no_resources_keeps_one_child() {
             ends.hostile.handle(&sent.bytes, sent.path.local, sent.path.remote, ends.now);
         }
     }
+    events
+}
+
+/// Returns ends with one child, and the IKE SA between them.
+fn with_one_child(seed: u64) -> (Ends, crate::IkeId) {
+    let mut ends = Ends::new(seed);
+    ends.hostile.initiate(0, Some(0), None, ends.now).unwrap();
+    ends.deliver(9);
+    assert_eq!(ends.installed, 1);
+    let ike = ends.ours.established().next().unwrap();
+    (ends, ike)
+}
+
+#[test]
+fn a_peer_that_knows_no_resources_keeps_one_child() {
+    let (mut ends, ike) = with_one_child(1);
+    let events = ask_for_resource(&mut ends, ike, Answer::NoResource);
     let [Event::Install(made), Event::ChildFailed { resource, reason, .. }, Event::Remove { child, .. }] =
         &events[..]
     else {
@@ -327,4 +380,38 @@ fn a_peer_that_knows_no_resources_keeps_one_child() {
     };
     assert!(!made.is_outbound_live && made.child == *child, "nothing is sent under it");
     assert_eq!((resource.as_deref(), reason), (Some(&[0, 0, 0, 7][..]), &Reason::NoResources));
+}
+
+/// Whatever a peer answers that has proved who it is, nothing is sent under a child that was not agreed on, each request ends with a word
+/// to its user, and the first child stays.
+#[test]
+fn a_peer_that_answers_requests_for_more_children_wrongly_keeps_one() {
+    for kind in [
+        Answer::Wider,
+        Answer::Other,
+        Answer::Nothing,
+        Answer::NoSpi,
+        Answer::OtherSuite,
+        Answer::NoSuite,
+        Answer::NoKey,
+        Answer::Refuses,
+        Answer::NoMore,
+        Answer::Right,
+    ] {
+        let (mut ends, ike) = with_one_child(1);
+        let events = ask_for_resource(&mut ends, ike, kind);
+        let live = |event: &&Event| matches!(event, Event::Install(made) if made.is_outbound_live);
+        let live = events.iter().filter(live).count();
+        assert_eq!(live, usize::from(kind == Answer::Right), "{kind:?}: {events:?}");
+        let failed = |event: &Event| matches!(event, Event::ChildFailed { resource: Some(_), .. });
+        let is_down = events.iter().any(|event| matches!(event, Event::Down { .. }));
+        assert!(
+            live == 1 || is_down || events.iter().filter(|event| failed(event)).count() == 1,
+            "{kind:?}: {events:?}"
+        );
+        // It is not asked any more by itself, and what it has stays.
+        let removed = events.iter().any(|event| matches!(event, Event::Remove { .. }));
+        assert!(is_down || !removed, "{kind:?}: {events:?}");
+        assert_eq!(ends.ours.poll_transmit().map(|sent| sent.bytes.len()), None, "{kind:?}");
+    }
 }
