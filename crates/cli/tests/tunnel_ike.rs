@@ -15,6 +15,8 @@ mod network;
 #[path = "tunnel_ike/plain.rs"]
 mod plain;
 mod program;
+#[path = "tunnel_ike/queues.rs"]
+mod queues;
 #[path = "tunnel_ike/reload.rs"]
 mod reload;
 #[path = "tunnel_ike/shares.rs"]

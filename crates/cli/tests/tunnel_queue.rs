@@ -1,5 +1,5 @@
 //! `sealane tunnel` before links that are slower than what is sent: packets wait in the gateway, where flows take turns, and peers have
-//! lines of their own.
+//! lines of their own; and with several queues of the device that share an association.
 
 mod network;
 mod program;
@@ -112,6 +112,40 @@ fn a_peer_behind_a_slow_link_keeps_no_packet_of_another_waiting() {
 #[test]
 fn a_peer_with_a_rate_keeps_no_packet_of_another_waiting() {
     two_peers("r", "rate = \"10Mbit\"\n", None);
+}
+
+/// Neither keys from files nor those of a call make an association for each queue. The packets of all queues leave in the order of the
+/// numbers: the other end takes none that is behind by more than 64.
+#[test]
+fn queues_share_an_association_in_the_order_of_its_numbers() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let manner = |site| Manner { site, peer: "window = 64\n", ..TUNNEL };
+    let flows = "queues = 4\nqueueing = \"fq-codel\"\n";
+    let pairs: [&dyn Fn() -> Pair; 3] = [
+        &|| Pair::new_as("qm", "aes-128-gcm", 20, "8", manner(flows)),
+        &|| Pair::new_as("qn", "aes-128-gcm", 20, "1", manner("queues = 3\nqueueing = \"fifo\"\n")),
+        &|| Pair::keyed_as("qk", "", false, manner(flows)),
+    ];
+    for make in pairs {
+        let pair = make();
+        pair.wait_for_ping();
+        thread::scope(|scope| {
+            (0..16).for_each(|_| {
+                scope.spawn(|| pair.transfer(2_000_000));
+            });
+        });
+        for end in [0, 1] {
+            for reason in ["replay_too_old", "replay_duplicate", "bad_integrity", "unknown_spi"] {
+                assert_eq!(pair.dropped(end, reason), 0, "{reason} at end {end}");
+            }
+            let status = pair.status(end);
+            let all = status["peers"][0]["associations"].as_array().expect("a list");
+            let out = all.iter().filter(|own| own["direction"] == "out");
+            assert_eq!(out.count(), 1, "{status}");
+        }
+    }
 }
 
 /// Two peers, one of 10 Mb/s with a flood of 2,000 packets. All of as many packets to the other have come before half of the flood has.

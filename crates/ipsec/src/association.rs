@@ -24,6 +24,7 @@ use crate::{
     sequence::{Numbers, SequenceBits},
     suite::Suite,
     traffic::Traffic,
+    turns::Turns,
 };
 
 /// The protocol of an association.
@@ -358,6 +359,7 @@ impl Association {
 pub struct Outbound {
     association: Association,
     numbers: Numbers,
+    turns: Turns,
 }
 
 impl Outbound {
@@ -374,7 +376,7 @@ impl Outbound {
         now: Instant,
     ) -> Result<Self, AssociationError> {
         let association = Association::new(implementations.into(), parameters, material, now)?;
-        Ok(Self { association, numbers: Numbers::new(parameters.sequence, first) })
+        Ok(Self { association, numbers: Numbers::new(parameters.sequence, first), turns: Turns::default() })
     }
 
     /// Restricts the association to `traffic`, and to the end at `whereabouts`.
@@ -392,6 +394,11 @@ impl Outbound {
     /// Returns the sequence numbers.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
+    }
+
+    /// Returns the order in which ranges of numbers leave, where several queues use the association.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
     }
 }
 

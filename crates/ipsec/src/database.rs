@@ -28,6 +28,8 @@ use crate::{
     table::Table,
 };
 
+pub use crate::shares::ShareBy;
+
 /// A request to the key maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Request {
@@ -54,10 +56,10 @@ pub struct Outbounds {
 }
 
 impl Outbounds {
-    /// Returns the association of the flow's share. If it has none, returns the newest association that takes `flow`; one
+    /// Returns the association of the share that `by` tells. If it has none, returns the newest association that takes `flow`; one
     /// with this very host precedes those with networks.
-    pub fn taking(&self, flow: &Flow) -> Option<&Arc<Outbound>> {
-        if let Some(own) = self.shares.taking(flow) {
+    pub fn taking(&self, flow: &Flow, by: ShareBy) -> Option<&Arc<Outbound>> {
+        if let Some(own) = self.shares.taking(flow, by) {
             return Some(own);
         }
         // Most peers have networks, and their flows need no look-up of the host.
@@ -69,8 +71,8 @@ impl Outbounds {
     }
 
     /// Returns whether the flow is to have another association than [`Self::taking`] returns.
-    pub fn lacks_share(&self, flow: &Flow) -> bool {
-        self.shares.is_missing(flow)
+    pub fn lacks_share(&self, flow: &Flow, by: ShareBy) -> bool {
+        self.shares.is_missing(flow, by)
     }
 
     /// Returns the number of associations that share flows, except for the first.
@@ -429,7 +431,7 @@ mod tests {
         let database = Database::default();
         let chosen = |remote: &str| {
             let snapshot = database.snapshot();
-            let chosen = snapshot.outbound.get(&PeerId(1))?.taking(&flow(remote))?;
+            let chosen = snapshot.outbound.get(&PeerId(1))?.taking(&flow(remote), ShareBy::Flow)?;
             Some(chosen.association().parameters().spi)
         };
         assert!(
@@ -461,7 +463,7 @@ mod tests {
         };
         let chosen = |remote: IpAddr| {
             let snapshot = database.snapshot();
-            let chosen = snapshot.outbound.get(&PeerId(1))?.taking(&flow(remote))?;
+            let chosen = snapshot.outbound.get(&PeerId(1))?.taking(&flow(remote), ShareBy::Flow)?;
             Some(chosen.association().parameters().spi)
         };
         let count = || database.snapshot().outbound.get(&PeerId(1)).map_or(0, |all| all.iter().count());
@@ -490,13 +492,14 @@ mod tests {
         let chosen = || -> Vec<u32> {
             let snapshot = database.snapshot();
             let all = snapshot.outbound.get(&PeerId(1)).expect("there are some");
-            let spi = |flow| all.taking(flow).expect("one takes it").association().parameters().spi;
+            let spi =
+                |flow| all.taking(flow, ShareBy::Flow).expect("one takes it").association().parameters().spi;
             flows.iter().map(spi).collect()
         };
         let lacking = || {
             let snapshot = database.snapshot();
             let all = snapshot.outbound.get(&PeerId(1)).expect("there are some");
-            flows.iter().filter(|flow| all.lacks_share(flow)).count()
+            flows.iter().filter(|flow| all.lacks_share(flow, ShareBy::Flow)).count()
         };
         let count = |chosen: &[u32], spi| chosen.iter().filter(|own| **own == spi).count();
         database.add_outbound(outbound(0x101, &network));
@@ -532,5 +535,40 @@ mod tests {
         assert!(chosen().iter().all(|spi| [0x203, 0x104].contains(spi)));
         assert!(database.remove_outbound(PeerId(1), 0x203) && database.remove_outbound(PeerId(1), 0x104));
         assert!(database.snapshot().outbound.is_empty());
+    }
+    #[test]
+    fn each_queue_has_a_share_of_its_own_and_those_beyond_the_shares_have_the_first_ones() {
+        let database = Database::default();
+        let network = [(address("10.2.0.0"), address("10.2.255.255"))];
+        // The SPI under which each of five queues sends, whatever the flow, and whether the queue is to have another one.
+        let chosen = || -> Vec<(u32, bool)> {
+            let snapshot = database.snapshot();
+            let all = snapshot.outbound.get(&PeerId(1)).expect("there are some");
+            let of = |queue, host| {
+                let (flow, by) = (flow(IpAddr::from([10, 2, 0, host])), ShareBy::Queue(queue));
+                let taking = all.taking(&flow, by).expect("one takes it");
+                (taking.association().parameters().spi, all.lacks_share(&flow, by))
+            };
+            let of_queue = |queue| {
+                assert!((0..50).all(|host| of(queue, host) == of(queue, 0)), "{queue}");
+                of(queue, 0)
+            };
+            (0..5).map(of_queue).collect()
+        };
+        database.add_outbound(outbound(0x101, &network));
+        assert_eq!(chosen(), [(0x101, false); 5]);
+        database.set_shares(PeerId(1), 4);
+        let first = (0x101, false);
+        assert_eq!(chosen(), [first, (0x101, true), (0x101, true), (0x101, true), first]);
+        database.add_share(outbound(0x102, &network), None);
+        database.add_share(outbound(0x103, &network), None);
+        assert_eq!(chosen(), [first, (0x102, false), (0x103, false), (0x101, true), first]);
+        // The peer refuses a fourth.
+        database.set_shares(PeerId(1), 3);
+        assert_eq!(chosen(), [first, (0x102, false), (0x103, false), first, (0x102, false)]);
+        database.add_share(outbound(0x202, &network), Some(0x102));
+        assert!(database.remove_outbound(PeerId(1), 0x101));
+        assert_eq!(chosen()[1], (0x202, false));
+        assert!(chosen().iter().all(|(spi, _)| [0x202, 0x103].contains(spi)), "{:?}", chosen());
     }
 }

@@ -38,3 +38,4 @@ pub mod suite;
 pub mod table;
 pub mod too_big;
 pub mod traffic;
+pub mod turns;

@@ -1,5 +1,5 @@
 //! Associations of one peer that share its flows (RFC 9611), so that no counter of numbers and no replay window is all
-//! lanes' own.
+//! lanes' own. Flows have their shares by a hash, or by the queue of the device from which they come.
 //!
 //! Guarantees: all packets of a flow have one share as long as the number of shares stays; a successor takes its
 //! predecessor's share; a share without an association is not used.
@@ -10,6 +10,17 @@ use std::{
 };
 
 use crate::{association::Outbound, selector::Flow};
+
+/// The property that tells the share of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShareBy {
+    /// A hash of its flow.
+    #[default]
+    Flow,
+    /// The number of the queue from which it comes, which has all packets of its flow. Queues beyond the number of shares have those of
+    /// the first ones.
+    Queue(u16),
+}
 
 /// The associations that share a peer's flows with its first one, which has the first share.
 #[derive(Clone, Debug, Default)]
@@ -22,23 +33,26 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// Returns the place of a flow's share among the others; `None` if it is the first share.
-    fn place(&self, flow: &Flow) -> Option<usize> {
+    fn place(&self, flow: &Flow, by: ShareBy) -> Option<usize> {
         let count = self.wanted.max(self.others.len() + 1);
         if count == 1 {
             return None;
         }
-        let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(flow);
-        (hash as usize % count).checked_sub(1)
+        let number = match by {
+            ShareBy::Flow => BuildHasherDefault::<DefaultHasher>::new().hash_one(flow) as usize,
+            ShareBy::Queue(queue) => queue.into(),
+        };
+        (number % count).checked_sub(1)
     }
 
     /// Returns the association of the flow's share; `None` if that is the first one's, or if there is none.
-    pub(crate) fn taking(&self, flow: &Flow) -> Option<&Arc<Outbound>> {
-        self.others.get(self.place(flow)?).filter(|outbound| outbound.association().takes(flow))
+    pub(crate) fn taking(&self, flow: &Flow, by: ShareBy) -> Option<&Arc<Outbound>> {
+        self.others.get(self.place(flow, by)?).filter(|outbound| outbound.association().takes(flow))
     }
 
     /// Returns whether the flow's share still has no association.
-    pub(crate) fn is_missing(&self, flow: &Flow) -> bool {
-        self.place(flow).is_some_and(|place| place >= self.others.len())
+    pub(crate) fn is_missing(&self, flow: &Flow, by: ShareBy) -> bool {
+        self.place(flow, by).is_some_and(|place| place >= self.others.len())
     }
 
     /// Returns the associations of all shares except for the first.

@@ -132,6 +132,9 @@ fn hint(error: &io::Error) -> &'static str {
             "; there is no /dev/net/tun: load the module tun, or give the container the device"
         }
         io::ErrorKind::ResourceBusy => "; another process has it",
+        io::ErrorKind::InvalidInput => {
+            "; if somebody has made it before, it was made for one queue, or for several: remove it, or change `queues`"
+        }
         _ => "",
     }
 }
@@ -239,9 +242,10 @@ pub fn run(
     let calls = calls(site, identity, implementations, &peers, &threads)?;
     names::look_up_first(site, &peers);
     let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
-    let options = Options { room: outward::room(site), ..Options::new(&site.device) };
-    let tun = Tun::open(&options).map_err(tun_error)?.remove(0);
-    let device = tun.name().to_owned();
+    let queues = site.queues.get().into();
+    let options = Options { room: outward::room(site), queues, ..Options::new(&site.device) };
+    let tuns = Tun::open_queues(&options).map_err(tun_error)?;
+    let device = tuns.1.name().to_owned();
     let wanted = Wanted::of(site, &device);
     let mark = wanted.mark();
     let calls = calls.map(|calls| if mark.is_some() { calls.marked_by(&keeper) } else { calls });
@@ -249,7 +253,7 @@ pub fn run(
     let warnings = keeper.set_up(&wanted, control_folder)?;
     let parties = Parties { have_calls: calls.is_some(), speak_ike: !negotiated.is_empty(), tcp_ports, mark };
     let Ends { handles, from_streams, heard, dummies, called, streams, spoken } =
-        Ends::open(site, tun, parties)?;
+        Ends::open(site, tuns, parties)?;
     let paths = Paths::new(mark, begun);
     // The device is ours, so no other gateway creates this socket.
     let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);

@@ -9,7 +9,7 @@
 //!   wait for the same peer.
 //! - [`path`] computes the maximum length of packets to a peer, and sends it to the senders inside.
 //! - [`pipeline`] distributes a direction's loads over lanes; [`in_memory`] runs it from memory to memory, to measure one end
-//!   by itself.
+//!   by itself. [`beside`] joins the queues of a device that has several.
 //! - [`endpoint`] is the address of a peer, and rules out impossible ones; [`news`] logs changes of peers' states.
 //! - [`keying`] makes associations with peers that are known by their keys or speak IKE; the secrets and certificates
 //!   of the latter are [`credentials`]. [`manual`] makes associations from files.
@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod belief;
+pub mod beside;
 pub mod control;
 pub mod counter_file;
 pub mod credentials;

@@ -4,7 +4,8 @@
 //! keeps out of the tunnel is counted under its reason and dropped; there is no allocation per packet.
 //!
 //! A load passes through three steps: [`Router::plan`] in order of arrival, [`Sealer`] on any lane, [`send`] in order
-//! of arrival.
+//! of arrival. Of a device with several queues each has a router of its own, and packets under an association that they share leave
+//! in the order of its numbers.
 
 use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
@@ -13,7 +14,7 @@ use sealane_ipsec::{
     ah::Alignment,
     association::{Mode, Outbound, Parameters, Protocol, Way},
     counters::DropReason,
-    database::{Outbounds, Request, View},
+    database::{Outbounds, Request, ShareBy, View},
     esp::{self, Given, Shape},
     flow::{Bound, FlowMark, flow},
     frame::{self, Ends, Framed, Outer},
@@ -24,6 +25,7 @@ use sealane_ipsec::{
     selector::Flow,
     suite::Iv,
     too_big,
+    turns::Turn,
 };
 use sealane_lanes::Recycle;
 use sealane_port::{Batch, Packet, Verdict};
@@ -31,11 +33,12 @@ use sealane_port::{Port, Room};
 use sealane_wire::{IPV6_BYTES, Ipv6, protocol};
 
 use crate::{
+    beside::Awaits,
     keep_alive::KEEP_ALIVE,
     outside::Outside,
     path::Answers,
     peers::Peers,
-    pipeline::{LOADS, Loads, Processor},
+    pipeline::{LOADS, Loads, Processor, Sent},
     site::Site,
 };
 
@@ -52,6 +55,8 @@ struct Run {
     /// Forbids fragmentation outside: the packets fit.
     is_whole: bool,
     first_number: u64,
+    /// The turn to leave, if other queues may number packets under the association.
+    turn: Option<Turn>,
 }
 
 /// A batch of the device's packets, with the data assigned to them.
@@ -64,6 +69,8 @@ pub struct Load {
     refused: Vec<DropReason>,
     /// The AH packets, whose headers are completed after the engine has made their tags.
     framed: Vec<Framed>,
+    /// The number of runs that have left.
+    sent_runs: usize,
 }
 
 impl Load {
@@ -71,7 +78,7 @@ impl Load {
     pub fn new() -> Self {
         let runs = Vec::with_capacity(BATCH_PACKETS);
         let (refused, framed) = (Vec::new(), Vec::new());
-        Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs, refused, framed }
+        Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs, refused, framed, sent_runs: 0 }
     }
 }
 
@@ -87,6 +94,14 @@ impl Recycle for Load {
         self.runs.clear();
         self.refused.clear();
         self.framed.clear();
+        self.sent_runs = 0;
+    }
+}
+
+impl Awaits for Load {
+    fn awaited(&self) -> Option<(&Arc<Outbound>, Turn)> {
+        let run = self.runs.get(self.sent_runs)?;
+        Some((&run.outbound, run.turn?))
     }
 }
 
@@ -131,6 +146,7 @@ pub struct Router<'a> {
     view: View<'a>,
     cache: PolicyCache,
     answers: Option<Answers>,
+    by: ShareBy,
 }
 
 impl<'a> Router<'a> {
@@ -138,7 +154,13 @@ impl<'a> Router<'a> {
     pub fn new(peers: &'a Peers) -> Self {
         let mut view = peers.database().view();
         let cache = PolicyCache::new(Arc::clone(&view.load().policies));
-        Self { peers, view, cache, answers: None }
+        Self { peers, view, cache, answers: None, by: ShareBy::Flow }
+    }
+
+    /// Makes the router that of the packets of one of several queues, by its number.
+    #[must_use]
+    pub fn of_queue(self, queue: u16) -> Self {
+        Self { by: ShareBy::Queue(queue), ..self }
     }
 
     /// Makes the router answer senders inside whose packets are too long for their paths.
@@ -197,6 +219,7 @@ impl<'a> Router<'a> {
                         traffic_class,
                         is_whole,
                         first_number: 0,
+                        turn: None,
                     }),
                 },
                 Err(&reason) => {
@@ -218,8 +241,16 @@ impl<'a> Router<'a> {
             let packets = &mut batch.packets[start..run.end];
             start = run.end;
             let count = packets.iter().filter(|packet| packet.is_passed()).count() as u64;
-            match run.outbound.numbers().reserve(count) {
-                Some(numbers) => run.first_number = numbers.start,
+            let reserve = || run.outbound.numbers().reserve(count);
+            let reserved = match self.by {
+                ShareBy::Flow => reserve().map(|numbers| (numbers, None)),
+                ShareBy::Queue(_) => {
+                    let given = run.outbound.turns().give(reserve);
+                    given.map(|(numbers, turn)| (numbers, Some(turn)))
+                }
+            };
+            match reserved {
+                Some((numbers, turn)) => (run.first_number, run.turn) = (numbers.start, turn),
                 None => {
                     self.peers.drops().add(DropReason::NumbersExhausted, count);
                     self.peers.request(Request::Expired(run.peer));
@@ -235,11 +266,11 @@ impl<'a> Router<'a> {
         // The device has no way out in clear: bypassing it is a matter of the routing table.
         let Action::Protect(peer) = self.cache.decide(flow)? else { return Err(DropReason::NoPolicy) };
         let all = snapshot.outbound.get(&peer);
-        let Some((all, outbound)) = all.and_then(|all| Some((all, all.taking(flow)?))) else {
+        let Some((all, outbound)) = all.and_then(|all| Some((all, all.taking(flow, self.by)?))) else {
             self.peers.acquire(peer, flow);
             return Err(DropReason::NoAssociation);
         };
-        if all.lacks_share(flow) {
+        if all.lacks_share(flow, self.by) {
             self.peers.request(Request::Share(peer));
         }
         match outbound.association().age(now) {
@@ -286,7 +317,7 @@ impl Sealer {
 /// Makes ESP or AH packets of the load's packets.
 impl Processor<Load> for Sealer {
     fn begin(&mut self, load: &mut Load) -> Option<Work> {
-        let Load { batch, runs, refused, framed: framed_packets } = load;
+        let Load { batch, runs, refused, framed: framed_packets, .. } = load;
         batch.clear_jobs(Direction::Seal);
         let mut start = 0;
         for own in runs.iter() {
@@ -474,47 +505,51 @@ impl Dummies {
         assert!(is_laid, "an empty batch has room");
         let outbound = Arc::clone(outbound);
         let (end, traffic_class, is_whole, first_number) = (1, 0, true, numbers.start);
-        self.load.runs.push(Run { end, outbound, peer, endpoint, traffic_class, is_whole, first_number });
+        let turn = None;
+        let run = Run { end, outbound, peer, endpoint, traffic_class, is_whole, first_number, turn };
+        self.load.runs.push(run);
         self.sealer.work(&mut self.load);
         self.outside.aim(endpoint, 0, true);
         self.outside.send(&self.load.batch, 0).map(drop)
     }
 }
 
-/// Sends the load's packets, run by run, each by the socket of its peer's line.
+/// Sends the load's packets, run by run, each by the socket of its peer's line. Stops before a run whose turn has not come, and
+/// continues there when it is called again.
 ///
 /// # Errors
 /// Fails if the socket is unusable.
-pub fn send(peers: &Peers, outsides: &mut [Outside], load: &mut Load) -> io::Result<()> {
-    let Load { batch, runs, refused, .. } = load;
+pub fn send(peers: &Peers, outsides: &mut [Outside], load: &mut Load) -> io::Result<Sent> {
+    let Load { batch, runs, refused, sent_runs, .. } = load;
     refused.drain(..).for_each(|reason| peers.drops().count(reason));
-    let mut start = 0;
-    for run in runs.iter() {
+    while let Some(run) = runs.get(*sent_runs) {
+        if run.turn.is_some_and(|turn| !run.outbound.turns().is_next(turn)) {
+            return Ok(Sent::Waits);
+        }
+        let start = sent_runs.checked_sub(1).map_or(0, |before| runs[before].end);
         // The port sends all packets of a batch to one endpoint.
         let later = batch.packets.split_off(run.end);
         if let Some(stream) = run.endpoint.stream {
             let dropped = peers.streams().map_or(0, |streams| streams.send(stream, batch, start, run.end));
             peers.drops().add(DropReason::NoRoom, dropped);
-            count_sent(peers, run.peer, &batch.packets[start..]);
-            batch.packets.extend(later);
-            start = run.end;
-            continue;
+        } else {
+            let line = run.peer.0 as usize % outsides.len();
+            let outside = &mut outsides[line];
+            outside.aim(run.endpoint, run.traffic_class, run.is_whole);
+            let (refused, direct) = (outside.refused_packets(), outside.direct_packets());
+            let mut at = start;
+            while at < run.end {
+                at += outside.send(batch, at)?;
+            }
+            peers.drops().add(DropReason::NoRoom, outside.refused_packets() - refused);
+            peers.sent_directly(run.peer, outside.direct_packets() - direct);
         }
-        let line = run.peer.0 as usize % outsides.len();
-        let outside = &mut outsides[line];
-        outside.aim(run.endpoint, run.traffic_class, run.is_whole);
-        let (refused, direct) = (outside.refused_packets(), outside.direct_packets());
-        let mut at = start;
-        while at < run.end {
-            at += outside.send(batch, at)?;
-        }
-        peers.drops().add(DropReason::NoRoom, outside.refused_packets() - refused);
-        peers.sent_directly(run.peer, outside.direct_packets() - direct);
         count_sent(peers, run.peer, &batch.packets[start..]);
         batch.packets.extend(later);
-        start = run.end;
+        run.turn.iter().for_each(|&turn| run.outbound.turns().end(turn));
+        *sent_runs += 1;
     }
-    Ok(())
+    Ok(Sent::Whole)
 }
 
 fn count_sent(peers: &Peers, peer: PeerId, packets: &[Packet]) {

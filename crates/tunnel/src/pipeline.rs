@@ -2,11 +2,17 @@
 //!
 //! Guarantees: the load that was taken first is sent first, whatever the number of lanes and the order in which an
 //! engine answers; the number of loads under way, beyond those in the lanes' hands, is at most [`PLACES`], or
-//! [`LOADS`] per lane if that is more; no lock is held while a load is processed; a lane that has loads at an engine
+//! [`LOADS`] per lane if that is more, and one that waits for its turn among other pipelines; no lock is held while a load is processed; a lane that has loads at an engine
 //! sleeps until the engine or the source has something, and one that has none blocks only in the source. No lane sleeps
 //! while something waits behind the order.
 
-use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, thread};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    num::NonZeroUsize,
+    os::fd::BorrowedFd,
+    thread,
+};
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Submitter, Work};
@@ -54,6 +60,15 @@ pub trait Behind<R> {
     fn serve(&mut self, to: &mut R) -> io::Result<()>;
 }
 
+/// The outcome of sending a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All of it has left.
+    Whole,
+    /// Another pipeline has to send before. The load, and those behind it, stay until somebody calls [`Pipeline::go_on`].
+    Waits,
+}
+
 /// Nothing waits behind the order.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;
@@ -68,10 +83,17 @@ impl<R> Behind<R> for Nothing {
     }
 }
 
+/// A destination, and the load that waits for its turn there.
+#[derive(Debug)]
+struct Exit<T, R> {
+    to: R,
+    held: Option<T>,
+}
+
 /// One direction of a tunnel: a source of loads, and a destination to which they go in the order of the source.
 #[derive(Debug)]
 pub struct Pipeline<G, T, R> {
-    flow: Flow<G, T, R>,
+    flow: Flow<G, T, Exit<T, R>>,
     loads: Pool<T>,
 }
 
@@ -80,7 +102,9 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
     pub fn new(lanes: usize, make: fn() -> T, from: G, to: R) -> Self {
         // A lane that found every place in use would have nothing to wake it from sleep.
         let places = PLACES.max(lanes * LOADS.get());
-        Self { flow: Flow::new(places, from, to), loads: Pool::of(places + lanes, make) }
+        let to = Exit { to, held: None };
+        // A load that waits for its turn has no place any more.
+        Self { flow: Flow::new(places, from, to), loads: Pool::of(places + lanes + 1, make) }
     }
 
     /// Runs a lane: takes a load in order of arrival, and processes it beside other lanes; the lane that finds the
@@ -96,27 +120,59 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
         processor: &mut impl Processor<T>,
         source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
         mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
-        send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
+        mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.run_before(processor, Nothing, source, |from, load, _| take(from, load), send)
+        let send = |to: &mut R, load: &mut T| send(to, load).map(|()| Sent::Whole);
+        self.run_whole(processor, Nothing, source, |from, load, _| take(from, load), send, || Ok(()))
     }
 
-    /// Does the same, with a queue `behind` the destination: while something waits there, `take` is told not to wait, and returns
-    /// [`io::ErrorKind::WouldBlock`] if there is no load; then some of what waits is passed on.
+    /// Does the same beside other pipelines, before some of whose loads those of this one may have to wait: then `send` returns
+    /// [`Sent::Waits`], and continues with the same load later. `settle` is called after loads were sent, and after one had to wait,
+    /// while the lane holds nothing: it calls [`Self::go_on`] of each pipeline that need not wait any more.
+    ///
+    /// # Errors
+    /// As for [`Self::run`], and returns errors of `settle`.
+    pub fn run_beside(
+        &self,
+        processor: &mut impl Processor<T>,
+        source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
+        mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
+        send: impl FnMut(&mut R, &mut T) -> io::Result<Sent>,
+        settle: impl FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.run_whole(processor, Nothing, source, |from, load, _| take(from, load), send, settle)
+    }
+
+    /// Does the same as [`Self::run`], with a queue `behind` the destination: while something waits there, `take` is told not to wait,
+    /// and returns [`io::ErrorKind::WouldBlock`] if there is no load; then some of what waits is passed on.
     ///
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_before(
         &self,
         processor: &mut impl Processor<T>,
+        behind: impl Behind<R>,
+        source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
+        take: impl FnMut(&mut G, &mut T, bool) -> io::Result<()>,
+        mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let send = |to: &mut R, load: &mut T| send(to, load).map(|()| Sent::Whole);
+        self.run_whole(processor, behind, source, take, send, || Ok(()))
+    }
+
+    fn run_whole(
+        &self,
+        processor: &mut impl Processor<T>,
         mut behind: impl Behind<R>,
         source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
         mut take: impl FnMut(&mut G, &mut T, bool) -> io::Result<()>,
-        mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
+        mut send: impl FnMut(&mut R, &mut T) -> io::Result<Sent>,
+        mut settle: impl FnMut() -> io::Result<()>,
     ) -> io::Result<()> {
         let mut failure = None;
         loop {
             self.bring_back(processor, &mut send)?;
+            settle()?;
             let under_way = processor.engine().in_hand();
             if let Some(error) = failure.take_if(|_| under_way == 0) {
                 return Err(error);
@@ -124,7 +180,7 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
             let waits = behind.waits();
             if failure.is_some() || under_way >= LOADS.get() {
                 match waits {
-                    true => self.flow.with_restored(|to| behind.serve(to))?,
+                    true => self.flow.with_restored(|exit| behind.serve(&mut exit.to))?,
                     false => sleep(processor.engine(), None).map(drop)?,
                 }
                 continue;
@@ -160,7 +216,7 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
                 None => {
                     self.loads.give(load);
                     if waits {
-                        self.flow.with_restored(|to| behind.serve(to))?;
+                        self.flow.with_restored(|exit| behind.serve(&mut exit.to))?;
                     } else if under_way > 0 && !has_looked {
                         sleep(processor.engine(), None)?;
                     } else if under_way == 0 && failure.is_none() {
@@ -178,7 +234,7 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
     fn bring_back(
         &self,
         processor: &mut impl Processor<T>,
-        send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>,
+        send: &mut impl FnMut(&mut R, &mut T) -> io::Result<Sent>,
     ) -> io::Result<()> {
         while let Some((work, note)) = processor.engine().finished() {
             let (ticket, mut load) =
@@ -186,26 +242,41 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Pipeline<G, T, R> {
             processor.end(&mut load, work);
             self.restore(ticket, load);
         }
-        self.drain(send)
+        self.go_on(send)
     }
 
     fn restore(&self, ticket: Ticket, load: T) {
         self.flow.restore(ticket, load).expect("a place of an open flow");
     }
 
-    /// Sends on the loads that are next in order.
-    fn drain(&self, send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>) -> io::Result<()> {
-        let mut failed = None;
-        self.flow.drain(
-            |_| true,
-            |to, mut load| {
-                if let Err(error) = send(to, &mut load) {
-                    failed.get_or_insert(error);
+    /// Sends on the load that waits for its turn, and those behind it that are next in order.
+    ///
+    /// # Errors
+    /// Returns the error of `send`.
+    pub fn go_on(&self, send: &mut impl FnMut(&mut R, &mut T) -> io::Result<Sent>) -> io::Result<()> {
+        let failed = Cell::new(None);
+        // Sends a load, or keeps it at the exit. Returns whether it has left.
+        let mut leave = |exit: &mut Exit<T, R>, mut load: T| match send(&mut exit.to, &mut load) {
+            Ok(Sent::Waits) => {
+                exit.held = Some(load);
+                false
+            }
+            outcome => {
+                if let Err(error) = outcome {
+                    failed.set(failed.take().or(Some(error)));
                 }
                 self.loads.give(load);
+                true
+            }
+        };
+        let leave = RefCell::new(&mut leave);
+        self.flow.drain(
+            |exit| exit.held.take().is_none_or(|load| (*leave.borrow_mut())(exit, load)),
+            |exit, load| {
+                (*leave.borrow_mut())(exit, load);
             },
         );
-        failed.map_or(Ok(()), Err)
+        failed.take().map_or(Ok(()), Err)
     }
 }
 

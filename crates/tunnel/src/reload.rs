@@ -116,6 +116,8 @@ fn fixed(old: &Site, new: &Site) -> Option<&'static str> {
         (old.hooks != new.hooks, "up, down, dns or dns-search"),
         (old.fails_open != new.fails_open, "fail-open"),
         (old.ml_dsa != new.ml_dsa, "ml-dsa"),
+        (old.queueing != new.queueing, "queueing"),
+        (old.queues != new.queues, "queues"),
         (old.pool != new.pool, "pool"),
         (old.tcp_ports() != new.tcp_ports(), "tcp"),
         (old.takes_resolvers() != new.takes_resolvers(), "peer-dns"),

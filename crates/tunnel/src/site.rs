@@ -48,6 +48,9 @@
 //! Flows take turns where packets wait (`queueing = "fq-codel"` beside `listen`, the default), or leave in their order (`"fifo"`). With
 //! the former `rate = "95Mbit"` at a peer bounds what leaves for it.
 //!
+//! `queues = 4` beside `listen` opens the device with so many queues, each with lanes and, for a peer with `ike`, an association of its
+//! own; see [`queues`]. It is for hosts with more than four processors and many flows, and one is the default.
+//!
 //! `ml-dsa = true` beside `listen` lets keys and certificates of ML-DSA prove who ends with `ike` are; the standard is a draft.
 //!
 //! `up` and `down` beside `listen` are commands for the shell, run when packets flow and when the gateway has ended,
@@ -61,14 +64,16 @@ mod faults;
 mod hooks;
 pub mod ike;
 pub mod pool;
+pub mod queues;
 mod rate;
 mod tcp;
+mod transport;
 
 use std::{
     fmt,
     io::Read as _,
     net::{IpAddr, SocketAddr},
-    num::NonZeroU64,
+    num::{NonZeroU16, NonZeroU64},
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -91,6 +96,8 @@ pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};
 use pool::{Pool, RawPool};
 use tcp::RawTcp;
+pub use transport::Hosts;
+use transport::hosts;
 
 /// The maximum number of peers in one file.
 const PEERS_MAX: usize = 65_536;
@@ -175,6 +182,8 @@ pub struct Site {
     pub ml_dsa: bool,
     /// The order in which packets of the device leave.
     pub queueing: Queueing,
+    /// The number of queues of the device.
+    pub queues: NonZeroU16,
     /// The addresses for clients.
     pub pool: Option<Pool>,
     /// The peers, at most 65,536, in the order of the file.
@@ -205,15 +214,6 @@ pub struct PeerSite {
     pub rate: Option<NonZeroU64>,
     /// The TCP port by which the peer is reached, or comes, where UDP does not pass; `None` if only UDP is used.
     pub tcp: Option<u16>,
-}
-
-/// The addresses inside of an association in transport mode; both are of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hosts {
-    /// Our own.
-    pub local: IpAddr,
-    /// The peer's.
-    pub remote: IpAddr,
 }
 
 impl PeerSite {
@@ -317,6 +317,7 @@ struct RawSite {
     #[serde(default)]
     ml_dsa: bool,
     queueing: Option<Spanned<String>>,
+    queues: Option<Spanned<u16>>,
     pool: Option<Spanned<RawPool>>,
     #[serde(default)]
     peers: Vec<Spanned<RawPeer>>,
@@ -488,6 +489,7 @@ impl Site {
                 &[("fq-codel", Queueing::FqCodel), ("fifo", Queueing::Fifo)],
                 "queueing is \"fq-codel\" or \"fifo\"",
             )?,
+            queues: queues::read(&place, raw.queues.as_ref(), encapsulation)?,
             masquerades: raw.masquerade.as_ref().is_some_and(|word| *word.get_ref()),
             pool,
             peers: Vec::with_capacity(raw.peers.len()),
@@ -565,34 +567,6 @@ fn choice<T: Copy>(
     let Some(word) = word else { return Ok(choices[0].1) };
     let found = choices.iter().find(|(name, _)| name == word.get_ref());
     found.map(|&(_, value)| value).ok_or_else(|| place.error(Some(word.span().start), message))
-}
-
-/// Returns the two hosts of transport mode.
-fn hosts(
-    place: &Text<'_>,
-    at: usize,
-    networks: &[Prefix],
-    outside: Option<SocketAddr>,
-    addresses: &[(IpAddr, u8)],
-) -> Result<Hosts, SiteError> {
-    let fail = |message: String| Err(place.error(Some(at), message));
-    let &[network] = networks else {
-        return fail("transport mode joins two hosts: networks has one address, the peer's".to_owned());
-    };
-    let remote = network.address();
-    if network != Prefix::host(remote) {
-        return fail(format!("transport mode joins two hosts: {network} is more than one"));
-    }
-    let mut own = addresses.iter().filter(|(address, _)| address.is_ipv4() == remote.is_ipv4());
-    let (Some(&(local, _)), None) = (own.next(), own.next()) else {
-        return fail(format!("transport mode needs one address of our own that can stand beside {remote}"));
-    };
-    if outside.is_some_and(|outside| outside.is_ipv4() != remote.is_ipv4()) {
-        return fail(format!(
-            "AH keeps a packet's header in transport mode: {remote} is of another family than listen"
-        ));
-    }
-    Ok(Hosts { local, remote })
 }
 
 /// Returns a peer of `site`, of which everything but the peers has been read.

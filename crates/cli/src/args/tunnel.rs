@@ -129,7 +129,8 @@ key of ML-DSA is refused.
 Packets that the link does not take yet wait in the gateway, where flows take turns, those that send little first, and one whose \
 packets wait for long is told so by ECN or loses one (FQ-CoDel, RFC 8290): so a call does not feel a download beside it. \
 `queueing = \"fifo\"` beside `listen` leaves packets in their order. `rate = \"95Mbit\"` in a peer keeps to the rate of a modem \
-behind this host. `status` shows the times.
+behind this host. `status` shows the times. `queues = 4` beside `listen` gives the device so many queues, each with lanes and, for a \
+peer with `ike`, an association of its own: for hosts with more than four processors and many flows.
 
 If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits: never less than 576 bytes (IPv4) or \
 1,280 (IPv6), and for ten minutes at a time. Over IPv4 routers are believed that quote a packet of ours, by its SPI and number; \

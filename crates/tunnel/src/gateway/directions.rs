@@ -1,7 +1,8 @@
 //! Both directions of a gateway, and the lanes that work on them.
 //!
-//! Guarantees: packets of one direction leave in the order of their arrival, whatever the number of lanes; a packet that the device
-//! does not take is counted.
+//! Guarantees: packets that come together leave in the order of their arrival, whatever the number of lanes: those of one queue of the
+//! device, and those of all peers; packets under one association leave in the order of its numbers; a packet that the device does not
+//! take is counted.
 
 use std::{
     io,
@@ -19,6 +20,7 @@ use sealane_ipsec::counters::DropReason;
 use sealane_port::{Port as _, tun::Tun};
 
 use crate::{
+    beside::Beside,
     inward::{Acceptor, Arrival, Opener},
     lanes::{Lanes, while_doing},
     outside::Outside,
@@ -27,38 +29,47 @@ use crate::{
     peer_lines::PeerLines,
     peers::Peers,
     pipeline::{Behind, LOADS, Pipeline},
-    queue::{counters::Counters, inward::Sink, outward::Source},
+    queue::{
+        counters::Counters,
+        inward::Sink,
+        outward::{Common, Source},
+    },
     queueing::Queueing,
 };
+
+/// One queue of the device.
+type Outward<'a> = Pipeline<(Source<PeerLines<'a>>, Router<'a>), Load, Vec<Outside>>;
 
 /// Both directions.
 pub(super) struct Directions<'a> {
     peers: &'a Peers,
-    outward: Pipeline<(Source<PeerLines<'a>>, Router<'a>), Load, Vec<Outside>>,
+    outward: Vec<Outward<'a>>,
+    beside: Beside,
     inward: Pipeline<Outside, Arrival, (Sink, Acceptor<'a>)>,
     /// Set while packets wait for the device.
     waits: Arc<AtomicBool>,
-    /// The queues of each lane, to seal and to open.
-    queues: Vec<[Box<dyn Queue>; 2]>,
+    /// The engine's queues: one for each lane of each queue of the device, which seals, and one for each lane inward, which opens.
+    sealing: Vec<Vec<Box<dyn Queue>>>,
+    opening: Vec<Box<dyn Queue>>,
 }
 
 /// The handles that lanes use.
 #[derive(Debug)]
 pub(super) struct Handles {
-    /// Packets for peers.
-    pub(super) from_device: Tun,
+    /// Packets for peers, by the queues of the device.
+    pub(super) from_device: Vec<Tun>,
     /// Packets of peers.
     pub(super) to_device: Tun,
-    /// Answers to senders inside.
-    pub(super) answers: Tun,
+    /// Answers to senders inside, for each queue.
+    pub(super) answers: Vec<Tun>,
     pub(super) from_peers: Outside,
-    /// A socket for each line of packets, and the same ones for those who ask what waits in them.
-    pub(super) to_peers: Vec<Outside>,
-    pub(super) gauges: Vec<Outside>,
+    /// For each queue a socket for each line of packets, and the same ones for those who ask what waits in them.
+    pub(super) to_peers: Vec<Vec<Outside>>,
+    pub(super) gauges: Vec<Vec<Outside>>,
 }
 
 impl<'a> Directions<'a> {
-    /// Returns the directions between `handles`, with so many lanes each at `engine`.
+    /// Returns the directions between `handles`, with so many lanes each at `engine`, and one at least for each queue of the device.
     ///
     /// # Errors
     /// Fails if the engine has no queue for a lane.
@@ -69,24 +80,39 @@ impl<'a> Directions<'a> {
         lanes: usize,
     ) -> io::Result<Self> {
         let Handles { from_device, to_device, answers, from_peers, to_peers, gauges } = handles;
-        let waits = Arc::new(AtomicBool::new(false));
-        let (source, sink) = match peers.queueing() {
+        let (waits, queues) = (Arc::new(AtomicBool::new(false)), from_device.len());
+        let (lanes_of_queue, common) = (lanes.div_ceil(queues), Common::of(queues));
+        let sink = match peers.queueing() {
             Queueing::FqCodel => {
                 from_peers.report_times();
-                let lines = PeerLines::new(peers, gauges.len());
-                let source = Source::by_flows(from_device, gauges, lines);
-                (source, Sink::by_flows(to_device, Arc::clone(&waits)))
+                Sink::by_flows(to_device, Arc::clone(&waits))
             }
-            Queueing::Fifo => (Source::in_order(from_device), Sink::in_order(to_device)),
+            Queueing::Fifo => Sink::in_order(to_device),
         };
-        let router = Router::new(peers).answering(Answers::new(Box::new(answers)));
-        let queues = (0..lanes).map(|_| Ok([engine.queue(LOADS)?, engine.queue(LOADS)?]));
+        let tuns = from_device.into_iter().zip(answers);
+        let outward = tuns.zip(to_peers.into_iter().zip(gauges)).zip(0..).map(|(handles, queue)| {
+            let ((from_device, answers), (to_peers, gauges)) = handles;
+            let source = match peers.queueing() {
+                Queueing::FqCodel => {
+                    let lines = PeerLines::new(peers, gauges.len());
+                    Source::by_flows(from_device, gauges, lines, &common)
+                }
+                Queueing::Fifo => Source::in_order(from_device),
+            };
+            let router = Router::new(peers).answering(Answers::new(Box::new(answers)));
+            let router = if queues > 1 { router.of_queue(queue) } else { router };
+            Pipeline::new(lanes_of_queue, Load::new, (source, router), to_peers)
+        });
+        let outward = outward.collect();
+        let lanes_of = |lanes: usize| (0..lanes).map(|_| engine.queue(LOADS)).collect::<io::Result<Vec<_>>>();
         Ok(Self {
             peers,
-            outward: Pipeline::new(lanes, Load::new, (source, router), to_peers),
+            outward,
+            beside: Beside::new(queues),
             inward: Pipeline::new(lanes, Arrival::new, from_peers, (sink, Acceptor::new(peers))),
             waits,
-            queues: queues.collect::<io::Result<_>>()?,
+            sealing: (0..queues).map(|_| lanes_of(lanes_of_queue)).collect::<io::Result<_>>()?,
+            opening: lanes_of(lanes)?,
         })
     }
 
@@ -97,11 +123,18 @@ impl<'a> Directions<'a> {
         threads: &'scope Lanes,
         local: IpAddr,
     ) {
-        let Self { peers, outward, inward, waits, queues } = self;
-        let (peers, outward, inward, waits) = (*peers, &*outward, &*inward, &**waits);
-        for (lane, [seal, open]) in queues.drain(..).enumerate() {
-            let mut sealer = Sealer::new(seal, local);
-            threads.begin(scope, format!("out-{lane}"), move || send_out(outward, peers, &mut sealer));
+        let Self { peers, outward, beside, inward, waits, sealing, opening } = self;
+        let (peers, outward, beside, inward, waits) = (*peers, &**outward, &*beside, &*inward, &**waits);
+        let mut lane = 0;
+        for (queue, seals) in sealing.drain(..).enumerate() {
+            for seal in seals {
+                let mut sealer = Sealer::new(seal, local);
+                let life = move || send_out((outward, beside, queue), peers, &mut sealer);
+                threads.begin(scope, format!("out-{lane}"), life);
+                lane += 1;
+            }
+        }
+        for (lane, open) in opening.drain(..).enumerate() {
             let mut opener = Opener::new(peers, open);
             let life = move || let_in(inward, Waiting { peers, waits }, &mut opener);
             threads.begin(scope, format!("in-{lane}"), life);
@@ -109,13 +142,17 @@ impl<'a> Directions<'a> {
     }
 }
 
-/// The life of a lane that takes packets of the device to peers.
+/// The life of a lane that takes packets of one queue of the device to peers.
 fn send_out<'a>(
-    outward: &Pipeline<(Source<PeerLines<'a>>, Router<'a>), Load, Vec<Outside>>,
+    (all, beside, queue): (&[Outward<'a>], &Beside, usize),
     peers: &Peers,
     sealer: &mut Sealer,
 ) -> io::Result<()> {
-    outward.run(
+    let send = |queue: usize, outsides: &mut Vec<Outside>, load: &mut Load| {
+        let sent = beside.send(queue, load, |load| outward::send(peers, outsides, load));
+        sent.map_err(while_doing("sending to a peer"))
+    };
+    all[queue].run_beside(
         sealer,
         |(source, _)| source.fd(),
         |(source, router), load| {
@@ -125,7 +162,8 @@ fn send_out<'a>(
             router.plan(load, Instant::now());
             Ok(())
         },
-        |outsides, load| outward::send(peers, outsides, load).map_err(while_doing("sending to a peer")),
+        |outsides, load| send(queue, outsides, load),
+        || beside.settle(all, send),
     )
 }
 

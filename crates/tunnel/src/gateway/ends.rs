@@ -54,14 +54,11 @@ impl Ends {
     ///
     /// # Errors
     /// Fails if the system refuses one.
-    pub(super) fn open(site: &Site, tun: Tun, parties: Parties) -> Result<Self, GatewayError> {
+    pub(super) fn open(site: &Site, tuns: (Vec<Tun>, Tun), parties: Parties) -> Result<Self, GatewayError> {
         let Parties { have_calls, speak_ike, tcp_ports, mark } = parties;
         let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
         let outside = Outside::open(site, mark).map_err(listen_error)?;
-        let siblings = match site.queueing.is_fq_codel() {
-            true => siblings(&outside, site.peers.len(), mark),
-            false => Vec::new(),
-        };
+        let siblings = siblings(&outside, site, mark).map_err(listen_error)?;
         let called = have_calls.then(|| listen(site.listen, mark)).transpose().map_err(listen_error)?;
         // Calls come on the port of `listen`; the first byte of a connection tells what it is.
         let tcp_ports = tcp_ports.into_iter().filter(|port| called.is_none() || *port != site.listen.port());
@@ -70,8 +67,14 @@ impl Ends {
             listen(at, mark).map_err(|source| GatewayError::Listen { listen: at, source })
         });
         let streams = streams.collect::<Result<_, _>>()?;
-        let (from_device, to_device) = tun.split();
-        let (to_device, answers) = to_device.split();
+        let (from_device, mut to_device) = tuns;
+        let queues = from_device.len();
+        let mut answers = Vec::with_capacity(queues);
+        for _ in 0..queues {
+            let (rest, own) = to_device.split();
+            to_device = rest;
+            answers.push(own);
+        }
         let (to_device, from_streams) = to_device.split();
         let (from_peers, own) = outside.split();
         let (mut own, dummies) = own.split();
@@ -81,7 +84,12 @@ impl Ends {
         let (heard, gauge) = heard.split();
         let (siblings, gauges): (Vec<_>, Vec<_>) = siblings.into_iter().map(Outside::split).unzip();
         let (siblings, siblings_heard): (Vec<_>, Vec<_>) = siblings.into_iter().map(Outside::split).unzip();
-        let behind = |first, others: Vec<_>| [first].into_iter().chain(others).collect();
+        let behind = |first, others: Vec<_>| -> Vec<_> { [first].into_iter().chain(others).collect() };
+        let by_queue = |all: Vec<Outside>| -> Vec<Vec<Outside>> {
+            let lines = all.len() / queues;
+            let mut all = all.into_iter();
+            (0..queues).map(|_| all.by_ref().take(lines).collect()).collect()
+        };
         let spoken = speak_ike.then(|| speak(site, letters, mark)).transpose();
         let spoken = spoken.map_err(|(listen, source)| GatewayError::Listen { listen, source })?;
         let handles = Handles {
@@ -89,8 +97,8 @@ impl Ends {
             to_device,
             answers,
             from_peers,
-            to_peers: behind(own, siblings),
-            gauges: behind(gauge, gauges),
+            to_peers: by_queue(behind(own, siblings)),
+            gauges: by_queue(behind(gauge, gauges)),
         };
         Ok(Self {
             handles,
@@ -116,12 +124,26 @@ fn speak(
     Ok((Carrier::open(site.listen, letters, mark)?, Arc::new(routes)))
 }
 
-/// Returns sockets beside `outside` for the lines of peers, as many as make a power of two with it.
-fn siblings(outside: &Outside, peers: usize, mark: Option<u32>) -> Vec<Outside> {
+/// Returns sockets beside `outside`: for each queue of the device, one for each of its lines of peers, of which there are as many as
+/// make a power of two, or one.
+fn siblings(outside: &Outside, site: &Site, mark: Option<u32>) -> io::Result<Vec<Outside>> {
+    let queues = usize::from(site.queues.get());
     // A few more, for peers that are added to the running gateway.
-    let lines = (peers + SPARE_LINES).next_power_of_two().min(LINES_MAX);
-    let siblings = outside.siblings(lines - 1, mark);
-    if siblings.len() + 1 == lines { siblings } else { Vec::new() }
+    let wanted = match site.queueing.is_fq_codel() {
+        true => (site.peers.len() + SPARE_LINES).next_power_of_two().min(1 << (LINES_MAX / queues).ilog2()),
+        false => 1,
+    };
+    for lines in [wanted, 1] {
+        let count = queues * lines - 1;
+        let siblings = if count > 0 { outside.siblings(count, mark) } else { Vec::new() };
+        if siblings.len() == count {
+            return Ok(siblings);
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "the kernel has no socket for each queue: leave out `queues`",
+    ))
 }
 
 /// The lines for peers that are added to a running gateway.

@@ -591,11 +591,14 @@ impl<'a> Ike<'a> {
 
     fn remove(&mut self, id: ChildId, now: Instant) {
         let Some(child) = self.children.remove(&id) else { return };
+        let outbound = child.outbound.association().parameters();
+        let was_in_use = self.peers.database().remove_outbound(outbound.peer, outbound.spi);
         if child.is_share {
             self.end_share_request(child.place);
+            if was_in_use {
+                self.pause_shares(child.place, now);
+            }
         }
-        let outbound = child.outbound.association().parameters();
-        self.peers.database().remove_outbound(outbound.peer, outbound.spi);
         self.draining.push_back((now + GRACE, child.inbound.association().parameters().spi));
         self.changed.insert(child.ike);
     }

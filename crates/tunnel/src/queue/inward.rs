@@ -122,7 +122,7 @@ impl Queue {
 
     /// Returns whether some is to be written before more is read.
     fn is_due(&self) -> bool {
-        self.read_bytes as usize >= read_bytes(self.fair.charge())
+        self.read_bytes as usize >= read_bytes(self.fair.charge(), LIMIT_BYTES)
     }
 }
 

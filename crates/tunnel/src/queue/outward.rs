@@ -8,12 +8,16 @@
 //! Each peer has a **line**: a queue, and a socket of its own at the gateway's one port, so that what waits for a slow peer keeps no
 //! packet of another waiting. Peers beyond the number of lines share them.
 //!
-//! Guarantees: the order within a flow is the device's; all lines together have at most `LIMIT_BYTES` of memory; lines take turns; a
-//! superpacket is cut where a train has to end, and loses a segment by CoDel, never all.
+//! A device with several queues has one of these for each, and the kernel gives each flow to one. They have parts of the memory, and
+//! the rates of lines in common.
+//!
+//! Guarantees: the order within a flow is the device's; all lines together have at most `LIMIT_BYTES` of memory, and so have all queues
+//! of a device together; lines take turns; a superpacket is cut where a train has to end, and loses a segment by CoDel, never all.
 
 use std::{
     io,
     os::fd::BorrowedFd,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -29,7 +33,7 @@ use super::{
     counters::Counters,
     fair::{Fair, Fate, Taker},
     read_bytes,
-    shaper::Shaper,
+    shaper::{Place, Shaper},
     whole::{Buffers, Seeds, Shape, Whole},
 };
 use crate::outside::Outside;
@@ -42,6 +46,34 @@ const FLOWS: usize = 4096;
 const READ_PACKETS: usize = 256;
 /// The memory that the kernel takes for a packet beside its bytes.
 const KERNEL_BYTES: u32 = 768;
+
+/// The properties that the queues of one device have in common.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// The number of queues.
+    queues: u32,
+    begun: Instant,
+    /// The states of the lines' rates.
+    shapers: Arc<[Shaper]>,
+}
+
+impl Common {
+    /// Returns those of a device with so many queues.
+    pub fn of(queues: usize) -> Self {
+        let shapers = (0..LINES_MAX).map(|_| Shaper::default()).collect();
+        Self { queues: queues.max(1) as u32, begun: Instant::now(), shapers }
+    }
+
+    /// Returns the memory of each queue in bytes.
+    fn limit_bytes(&self) -> u32 {
+        LIMIT_BYTES / self.queues
+    }
+
+    /// Returns the number of flows that a line tells apart.
+    fn flows(&self) -> usize {
+        FLOWS / self.queues as usize
+    }
+}
 
 /// Tells the line of a packet.
 pub trait Lines {
@@ -112,7 +144,8 @@ struct Line<G> {
     /// `None` until the first packet comes.
     fair: Option<Box<Fair<Whole>>>,
     below: Below,
-    shaper: Shaper,
+    /// Its place in the rate.
+    place: Place,
     /// The socket that takes them.
     outside: G,
     /// The bytes that may be below, by the last look and by what was handed on since.
@@ -121,12 +154,12 @@ struct Line<G> {
 
 impl<G: Gauge> Line<G> {
     fn new(outside: G) -> Self {
-        Self { fair: None, below: Below::default(), shaper: Shaper::default(), outside, unsent_bytes: 0 }
+        Self { fair: None, below: Below::default(), place: None, outside, unsent_bytes: 0 }
     }
 
     /// Returns the time until there is room below. The socket is asked only if it may have much.
-    fn pause_ns(&mut self, now_ns: u64, is_shaped: bool) -> Option<u64> {
-        if is_shaped && let Some(ns) = self.shaper.pause_ns(now_ns) {
+    fn pause_ns(&mut self, now_ns: u64, shaper: Option<&Shaper>) -> Option<u64> {
+        if let Some(ns) = shaper.and_then(|shaper| shaper.pause_ns(now_ns, &mut self.place)) {
             return Some(ns);
         }
         if self.unsent_bytes >= LEAST_BYTES {
@@ -148,25 +181,25 @@ struct Queue<L, G = Outside> {
     charge: u32,
     buffers: Buffers,
     seeds: Seeds,
-    begun: Instant,
+    common: Common,
 }
 
 impl<L: Lines, G: Gauge> Queue<L, G> {
-    fn new(outsides: impl IntoIterator<Item = G>, of: L) -> Self {
+    fn new(outsides: impl IntoIterator<Item = G>, of: L, common: &Common) -> Self {
         Self {
             lines: outsides.into_iter().take(LINES_MAX).map(Line::new).collect(),
             of,
             busy: 0,
             first: 0,
             charge: 0,
-            buffers: Buffers::default(),
+            buffers: Buffers::within(common.limit_bytes()),
             seeds: Seeds::random(),
-            begun: Instant::now(),
+            common: common.clone(),
         }
     }
 
     fn now_ns(&self) -> u64 {
-        self.begun.elapsed().as_nanos() as u64
+        self.common.begun.elapsed().as_nanos() as u64
     }
 
     /// Reads `tun` dry, and fills `batch` with a train of the line whose turn it is. Waits until there is a packet, and until its line
@@ -177,9 +210,9 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
             let mut now_ns = None;
             let (mut count, mut bytes, mut refused) = (0, 0, 0);
             let may_wait = self.busy == 0;
-            let most_bytes = read_bytes(self.charge);
+            let most_bytes = read_bytes(self.charge, self.common.limit_bytes());
             let mut keep = |buffer: &mut Box<[u8]>, read| {
-                let now_ns = *now_ns.get_or_insert_with(|| self.begun.elapsed().as_nanos() as u64);
+                let now_ns = *now_ns.get_or_insert_with(|| self.now_ns());
                 refused += u64::from(!self.push(buffer, read, now_ns, counters));
                 (count, bytes) = (count + 1, bytes + read);
                 count < READ_PACKETS && bytes < most_bytes
@@ -209,8 +242,8 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
                 continue;
             }
             let rate = self.of.rate(at);
-            let line = &mut self.lines[at];
-            if let Some(pause_ns) = line.pause_ns(now_ns, rate.is_some()) {
+            let (line, shaper) = (&mut self.lines[at], &self.common.shapers[at]);
+            if let Some(pause_ns) = line.pause_ns(now_ns, rate.map(|_| shaper)) {
                 soonest_ns = soonest_ns.min(pause_ns);
                 continue;
             }
@@ -230,11 +263,12 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
                 if let Some((bytes_per_s, header_bytes)) = rate {
                     let outside: usize =
                         batch.packets.iter().map(|packet| packet.room().len as usize + header_bytes).sum();
-                    line.shaper.spend(now_ns, outside as u64, bytes_per_s);
+                    shaper.spend(&mut line.place, outside as u64, bytes_per_s);
                 }
                 self.first = (at + 1) % lines;
                 return None;
             }
+            shaper.leave(&mut line.place);
         }
         Some(soonest_ns)
     }
@@ -247,13 +281,14 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
         let at = if self.lines.len() > 1 { self.of.of(whole.packet()) % self.lines.len() } else { 0 };
         let line = &mut self.lines[at];
         let turn = line.below.turn(now_ns).quantum;
-        let fair = line.fair.get_or_insert_with(|| Box::new(Fair::new(FLOWS, LIMIT_BYTES)));
+        let (flows, limit) = (self.common.flows(), self.common.limit_bytes());
+        let fair = line.fair.get_or_insert_with(|| Box::new(Fair::new(flows, limit)));
         let (before, in_use) = (fair.charge(), self.charge);
         let mut laying = Laying { batch: None, buffers: &mut self.buffers, in_use, counters };
         fair.push(hash, whole, now_ns, turn, &mut laying);
         self.busy |= 1 << at;
         self.charge = self.charge - before + fair.charge();
-        while self.charge > LIMIT_BYTES {
+        while self.charge > limit {
             self.lose(counters);
         }
         true
@@ -289,8 +324,8 @@ impl<L: Lines> Source<L> {
 
     /// Returns the packets of `tun` by flows. Each leaves by the socket of its line, of which there are at most [`LINES_MAX`], and
     /// `of` tells which that is.
-    pub fn by_flows(tun: Tun, outsides: impl IntoIterator<Item = Outside>, of: L) -> Self {
-        Self { tun, queue: Some(Box::new(Queue::new(outsides, of))) }
+    pub fn by_flows(tun: Tun, outsides: impl IntoIterator<Item = Outside>, of: L, common: &Common) -> Self {
+        Self { tun, queue: Some(Box::new(Queue::new(outsides, of, common))) }
     }
 
     /// Fills `batch` with the packets that are next, and waits for the first.

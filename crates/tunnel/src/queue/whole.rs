@@ -126,13 +126,25 @@ impl Parcel for Whole {
 }
 
 /// Buffers that are free, by length.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Buffers {
     free: [Vec<Box<[u8]>>; BUFFERS.len()],
     bytes: usize,
+    limit_bytes: u32,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self::within(LIMIT_BYTES)
+    }
 }
 
 impl Buffers {
+    /// Returns buffers that take `limit_bytes` of memory at the most, used or not.
+    pub fn within(limit_bytes: u32) -> Self {
+        Self { free: Default::default(), bytes: 0, limit_bytes }
+    }
+
     fn take(&mut self, kind: usize) -> Box<[u8]> {
         match self.free[kind].pop() {
             Some(buffer) => {
@@ -151,7 +163,7 @@ impl Buffers {
 
     /// Keeps a buffer, if all that are in use or free are within the limit.
     pub fn give(&mut self, buffer: Box<[u8]>, in_use: u32) {
-        if self.bytes + in_use as usize + buffer.len() > LIMIT_BYTES as usize {
+        if self.bytes + in_use as usize + buffer.len() > self.limit_bytes as usize {
             return;
         }
         if let Some(kind) = BUFFERS.iter().position(|&bytes| bytes == buffer.len()) {

@@ -34,7 +34,7 @@
 //!
 //! With `children = 4`, up to four pairs of associations share the peer's flows (RFC 9611), so that lanes do not all
 //! count in one sequence and one replay window. Both ends must allow them; the others are told so. They share one UDP
-//! port.
+//! port. It is one without a word, and with several [queues](super::queues) one for each.
 //!
 //! A gateway that is itself a client has `virtual-addresses = true`, and `user` with `password-file`, or with
 //! `private-key` and `certificate`, if it is to prove itself by EAP.
@@ -389,15 +389,15 @@ pub(super) fn read(
             Protocol::Esp => offers(&raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
             Protocol::Ah => offers(&raw.ah_proposals, &AH_PROPOSALS_DEFAULT, Offer::ah)?,
         },
-        children: children(place, raw)?,
+        children: children(place, raw, site.queues.get())?,
         rekey: parsed_seconds(place, peer.rekey_seconds.as_ref(), REKEY_S_DEFAULT)?,
         ike_rekey: parsed_seconds(place, raw.ike_rekey_seconds.as_ref(), IKE_REKEY_S_DEFAULT)?,
     })
 }
 
-/// Returns the number of children that share the peer's flows.
-fn children(place: &Text<'_>, raw: &RawIke) -> Result<u16, SiteError> {
-    let Some(word) = &raw.children else { return Ok(1) };
+/// Returns the number of children that share the peer's flows: one for each queue of the device, unless the file says otherwise.
+fn children(place: &Text<'_>, raw: &RawIke, queues: u16) -> Result<u16, SiteError> {
+    let Some(word) = &raw.children else { return Ok(if raw.is_many() { 1 } else { queues }) };
     let fail = |message: String| Err(place.error(Some(word.span().start), message));
     if raw.any {
         return fail("clients have one child each: leave out `children`".to_owned());

@@ -82,8 +82,33 @@ fn a_peer_has_a_name_and_is_kept_alive() {
 }
 
 #[test]
+fn a_device_has_one_queue_unless_the_file_says_otherwise() {
+    assert_eq!(parse(GOOD).expect("a good file").queues.get(), 1);
+    let with = |more: &str| parse(&GOOD.replacen("addresses", &format!("{more}\naddresses"), 1));
+    assert_eq!(with("queues = 16").expect("a good file").queues.get(), 16);
+    assert_eq!(with("queues = 1\nencapsulation = \"none\"").expect("a good file").queues.get(), 1);
+    // Each queue has an association with a peer that speaks IKE, and the file may say otherwise.
+    let (head, _) = GOOD.split_once("[peers.manual]").expect("a manual table");
+    for (queues, more, children) in [(1, "", 1), (4, "", 4), (4, "children = 2", 2), (4, "children = 8", 8)] {
+        let ike =
+            "[peers.ike]\nid = \"b\"\nlocal-id = \"a\"\npsk-file = \"k\"\nlocal-networks = [\"10.7.0.0/16\"]";
+        let text = format!("{head}{ike}\n{more}\n").replacen(
+            "addresses",
+            &format!("queues = {queues}\naddresses"),
+            1,
+        );
+        let site = parse(&text).expect("a good file");
+        let Keys::Ike(ike) = &site.peers[0].keys else { panic!("it speaks IKE") };
+        assert_eq!(ike.children, children, "{queues} queues, {more:?}");
+    }
+}
+
+#[test]
 fn errors_point_at_the_line() {
     for (from, to, at, says) in [
+        ("addresses", "queues = 0\naddresses", (4, 10), "from 1 to 16"),
+        ("addresses", "queues = 17\naddresses", (4, 10), "from 1 to 16"),
+        ("addresses", "encapsulation = \"none\"\nqueues = 2\naddresses", (5, 10), "by UDP alone"),
         ("sl0", "a/b", (2, 10), "1 to 15 letters"),
         ("0.0.0.0:4500", "0.0.0.0", (3, 10), "write \"0.0.0.0:4500\""),
         ("0.0.0.0:4500", "::", (3, 10), "write \"[::]:4500\""),

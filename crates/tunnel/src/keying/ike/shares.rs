@@ -2,8 +2,8 @@
 //! own, and the lanes ask for the others when flows have no share yet.
 //!
 //! Guarantees: one request is under way at a time; there are no more children than both ends allow, and a peer that
-//! allows or knows only one gets no further request until the next IKE SA; each child is rekeyed and ended alone; no
-//! packet is sent under a child before the peer has installed it, or has had ample time to do so.
+//! allows or knows only one gets no further request until the next IKE SA, and one that ends what it has granted gets none for a while;
+//! each child is rekeyed and ended alone; no packet is sent under a child before the peer has installed it, or has had ample time to do so.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use sealane_ipsec::database::{Outbounds, Request};
 use super::Ike;
 
 /// The time for which a responder's flows stay where they are after a new child was agreed on, unless the peer's packets show
-/// that it has the child: packets that are sent at once may overtake the answer, and a busy peer may take some time over it.
+/// that it has the child: packets that are sent at once may overtake the answer, and a busy peer may take some time over it. It is also
+/// that without a request after a child has ended.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The children that share the flows of a peer.
@@ -25,6 +26,8 @@ pub(super) struct Shares {
     allowed: usize,
     /// The IKE SA on which a child is being requested.
     asked: Option<IkeId>,
+    /// The earliest time of the next request, because a child has ended without a successor.
+    not_before: Option<Instant>,
     /// The number of the next resource on the wire, where it only distinguishes children for people.
     next: u32,
 }
@@ -46,7 +49,8 @@ impl Ike<'_> {
     /// Asks the peer for another child, if none is being requested and the peer allows it.
     pub(super) fn request_share(&mut self, place: usize, now: Instant) {
         let shares = &self.known[place].shares;
-        if shares.asked.is_some() || self.count(place) >= shares.allowed || self.is_closing {
+        let is_early = shares.not_before.is_some_and(|at| at > now);
+        if shares.asked.is_some() || is_early || self.count(place) >= shares.allowed || self.is_closing {
             return;
         }
         let first = self.children.values().rev().find(|child| child.place == place && child.is_live);
@@ -102,6 +106,11 @@ impl Ike<'_> {
     /// Notes that a child for a resource was made, or that no request for one is under way any more.
     pub(super) fn end_share_request(&mut self, place: usize) {
         self.known[place].shares.asked = None;
+    }
+
+    /// Notes that a child for a resource has ended without a successor.
+    pub(super) fn pause_shares(&mut self, place: usize, now: Instant) {
+        self.known[place].shares.not_before = Some(now + PAUSE);
     }
 
     /// Handles the peer's refusal of another child.

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, rc::Rc};
 
-use sealane_ipsec::association::Protocol;
+use sealane_ipsec::{association::Protocol, database::ShareBy};
 use sealane_lanes::Bells;
 
 use super::*;
@@ -91,6 +91,7 @@ impl Routes {
 }
 
 struct End {
+    is_far: bool,
     peers: &'static Peers,
     ike: Ike<'static>,
     routes: Routes,
@@ -121,15 +122,24 @@ impl End {
             host: Box::new(|_| Ok(())),
         };
         let ike = Ike::new(peers, &site, Implementations::default(), negotiated, now);
-        Self { peers, ike, routes, said: Vec::new() }
+        Self { is_far: end == 1, peers, ike, routes, said: Vec::new() }
     }
 
     /// Returns the SPI under which this end sends to `remote`.
     fn sends_under(&self, local: &str, remote: &str) -> Option<u32> {
         let flow = flow(local, remote);
         let snapshot = self.peers.database().snapshot();
-        let outbound = snapshot.outbound.get(&PeerId(0))?.taking(&flow)?;
+        let outbound = snapshot.outbound.get(&PeerId(0))?.taking(&flow, ShareBy::Flow)?;
         Some(outbound.association().parameters().spi)
+    }
+
+    /// Returns the SPIs under which so many queues send.
+    fn queues_send_under(&self, queues: u16) -> BTreeSet<u32> {
+        let snapshot = self.peers.database().snapshot();
+        let Some(all) = snapshot.outbound.get(&PeerId(0)) else { return BTreeSet::new() };
+        let any = many(usize::from(self.is_far)).remove(0);
+        let taking = (0..queues).filter_map(|queue| all.taking(&any, ShareBy::Queue(queue)));
+        taking.map(|outbound| outbound.association().parameters().spi).collect()
     }
 
     fn receives_under(&self, spi: u32) -> bool {
@@ -415,7 +425,7 @@ fn send_many(pair: &mut Pair) {
     for (end, own) in pair.ends.iter_mut().enumerate() {
         let snapshot = own.peers.database().snapshot();
         let Some(all) = snapshot.outbound.get(&PeerId(0)) else { continue };
-        if many(end).iter().any(|flow| all.lacks_share(flow)) {
+        if many(end).iter().any(|flow| all.lacks_share(flow, ShareBy::Flow)) {
             own.peers.database().request(Request::Share(PeerId(0)));
         }
         for request in own.peers.database().standing_requests() {
@@ -434,7 +444,8 @@ fn many(end: usize) -> Vec<Flow> {
 fn sends_many_under(end: usize, own: &End) -> BTreeSet<u32> {
     let snapshot = own.peers.database().snapshot();
     let Some(all) = snapshot.outbound.get(&PeerId(0)) else { return BTreeSet::new() };
-    let spi = |flow: &Flow| all.taking(flow).map(|outbound| outbound.association().parameters().spi);
+    let spi =
+        |flow: &Flow| all.taking(flow, ShareBy::Flow).map(|outbound| outbound.association().parameters().spi);
     many(end).iter().map(|flow| spi(flow).expect("an association for each flow")).collect()
 }
 
@@ -457,6 +468,7 @@ fn children_share_flows_as_far_as_both_ends_allow() {
             let before = used(&pair);
             let lengths = before.each_ref().map(BTreeSet::len);
             assert_eq!(lengths, [expected; 2], "{ours:?} {theirs:?}: {:?}", said(&pair));
+            assert_eq!(pair.ends.each_ref().map(|own| own.queues_send_under(4).len()), [expected; 2]);
             // Each child gets successors of its own, and each flow always has one that the other end knows.
             for _ in 0..60 {
                 send_many(&mut pair);
@@ -482,6 +494,35 @@ fn children_share_flows_as_far_as_both_ends_allow() {
             assert!(refused.iter().sum::<usize>() <= 1, "{refused:?}");
         }
     }
+}
+
+/// A peer that has proved who it is ends each child that it has granted: all queues send under the first one again, and the peer is not
+/// asked without end.
+#[test]
+fn a_peer_that_ends_what_it_has_granted_is_asked_again_after_a_pause() {
+    let more = "children = 4";
+    let mut pair = Pair::new([Text { more, ..near() }, Text { more, ..far() }], 3600);
+    pair.run(2, |_| ());
+    let first = pair.ends[0].queues_send_under(4);
+    assert_eq!(first.len(), 1, "{:?}", pair.ends[0].said);
+    let mut granted = BTreeSet::new();
+    for _ in 0..200 {
+        send_many(&mut pair);
+        let now = pair.now;
+        let far = &mut pair.ends[1];
+        let ids = far.ike.children.iter().filter(|(_, child)| child.is_share).map(|(&id, _)| id);
+        let ids: Vec<ChildId> = ids.collect();
+        ids.into_iter().for_each(|id| far.ike.endpoint.delete_child(id, now));
+        far.ike.take_events(now);
+        pair.now += S / 10;
+        pair.run(0, |ends| {
+            let used = ends[0].queues_send_under(4);
+            assert!(used.is_superset(&first), "{:?}", ends[0].said);
+            granted.extend(used.difference(&first).copied());
+        });
+    }
+    // Either end asks once in two seconds.
+    assert!((3..=22).contains(&granted.len()), "{} children in 20 s: {:?}", granted.len(), pair.ends[0].said);
 }
 
 /// The answer that makes a child is under way for a second, or its receiver is as busy.

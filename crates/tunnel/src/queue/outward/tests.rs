@@ -74,7 +74,7 @@ fn run(
     ms: u64,
 ) -> (HashMap<u16, (u64, u64, u64)>, crate::queue::counters::Counts) {
     let links: Vec<Link> = rates.iter().map(|_| Link::default()).collect();
-    let mut queue = Queue::new(links.clone(), ByDestination(shaped));
+    let mut queue = Queue::new(links.clone(), ByDestination(shaped), &Common::of(1));
     let counters = Counters::default();
     let mut batch = Batch::new(3 * 65_536, 512);
     let mut told: HashMap<u16, (u64, u64, u64)> = HashMap::new();
@@ -158,7 +158,7 @@ fn a_rate_is_kept_and_used() {
 #[test]
 fn memory_is_bounded_under_a_flood_of_flows() {
     let link = Link::default();
-    let mut queue = Queue::new([link], ByDestination(None));
+    let mut queue = Queue::new([link], ByDestination(None), &Common::of(1));
     let counters = Counters::default();
     let mut most = 0;
     let (mut old, mut left) = (0, 0);
@@ -188,4 +188,42 @@ fn memory_is_bounded_under_a_flood_of_flows() {
     assert!(old >= 95, "{old} of {left}");
     assert!(counters.read().full > 20_000, "{:?}", counters.read());
     assert!(PLACE_BYTES as usize >= 2 * size_of::<(Whole, u64, u64)>());
+}
+
+/// Queues that share a line's rate keep to it together, and each gets about as much as the others.
+#[test]
+fn queues_share_a_rate_and_the_memory() {
+    const QUEUES: usize = 4;
+    let common = Common::of(QUEUES);
+    assert_eq!(common.limit_bytes() as usize * QUEUES, LIMIT_BYTES as usize);
+    let counters = Counters::default();
+    let links: Vec<Link> = (0..QUEUES).map(|_| Link::default()).collect();
+    let rate = 1_250_000;
+    let lines = || ByDestination(Some(rate));
+    let mut queues: Vec<_> = links.iter().map(|link| Queue::new([link.clone()], lines(), &common)).collect();
+    let mut batch = Batch::new(3 * 65_536, 512);
+    let mut left = [0u64; QUEUES];
+    for us in 0..2_000_000u64 {
+        let now_ns = us * US;
+        for (at, queue) in queues.iter_mut().enumerate() {
+            // Each queue gets twice the rate.
+            if us % 500 == 0 {
+                let (mut buffer, used) = packet(0, 7, [0, at as u8], now_ns, 1300);
+                assert!(queue.push(&mut buffer, used, now_ns, &counters));
+                assert!(queue.charge <= common.limit_bytes());
+            }
+            // Lanes look at times of their own.
+            if (us + 3 * at as u64) % 10 > 0 {
+                continue;
+            }
+            batch.clear();
+            if queue.busy > 0 && queue.serve(now_ns, Room::NONE, &counters, &mut batch).is_none() {
+                left[at] += batch.passed().map(|packet| packet.len() as u64 + 28).sum::<u64>();
+                links[at].0.set(0.0);
+            }
+        }
+    }
+    let all: u64 = left.iter().sum();
+    assert!((0.97..1.01).contains(&(all as f64 / (2 * rate) as f64)), "{all} of {}", 2 * rate);
+    assert!(left.iter().all(|&own| own * 8 > all), "{left:?}");
 }
