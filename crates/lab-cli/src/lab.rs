@@ -185,7 +185,12 @@ fn run_studies(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
     let lanes = counts(&arguments.lanes);
     let topologies =
         if arguments.topology.is_empty() { Topology::ALL.to_vec() } else { arguments.topology.clone() };
-    let asked = Request { profile: arguments.profile, lanes, topologies, ..request(None) };
+    let asked = Request {
+        profile: arguments.profile,
+        lanes,
+        hosts: Hosts { topologies, ..Hosts::default() },
+        ..request(None)
+    };
     let runs = if is_all { studies::everything(&asked) } else { studies::runs(&arguments.ids, &asked) };
     let usual = is_all.then(|| PathBuf::from(site::RESULTS));
     let directory = arguments.report.clone().or(usual);

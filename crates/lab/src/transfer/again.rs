@@ -9,6 +9,7 @@ use super::copies::Copies;
 use super::crossing::{Crossed, name, through};
 use crate::LabError;
 use crate::error::unavailable;
+use crate::load::Watch;
 use crate::experiment::{
     Axis, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, Repetition, Sample, Sampler, View,
     at,
@@ -161,19 +162,25 @@ impl<'a> Bench<'a> {
     /// Runs it, and returns its wall time, the processor time, and the bytes that have passed the link.
     fn run(&self, command: Command) -> Result<Sample, LabError> {
         let before = link_bytes();
-        let (wall, cpu) = timed_beside(self.sshd.as_ref(), command)?;
+        let watch = Watch::begin();
+        let (wall, cpu, daemon) = timed_beside(self.sshd.as_ref(), command)?;
+        let is_disturbed = watch.is_disturbed(daemon.as_secs_f64());
         let mut values = vec![(SECONDS, wall.as_secs_f64()), (CPU, cpu.as_secs_f64())];
         values.extend(before.zip(link_bytes()).map(|(before, after)| (WIRE, (after - before) / 1e6)));
-        Ok(Sample::of(values))
+        Ok(Sample::of(values, is_disturbed))
     }
 }
 
-/// Runs a command to its end, and returns its wall time and the CPU time of it and of a private server, if there is one.
-fn timed_beside(sshd: Option<&PrivateSshd>, command: Command) -> Result<(Duration, Duration), LabError> {
+/// Runs a command to its end, and returns its wall time, the CPU time of it and of a private server, if there is one, and the server's alone.
+fn timed_beside(
+    sshd: Option<&PrivateSshd>,
+    command: Command,
+) -> Result<(Duration, Duration, Duration), LabError> {
     let cpu = || sshd.map_or(Duration::ZERO, PrivateSshd::cpu);
     let before = cpu();
     let (wall, near) = timed(command)?;
-    Ok((wall, near + cpu().saturating_sub(before)))
+    let far = cpu().saturating_sub(before);
+    Ok((wall, near + far, far))
 }
 
 /// Returns the bytes that have passed the emulated link; `None` where there is none.
@@ -199,7 +206,7 @@ fn write_small(tree: &Path, number: u64, seed: u64) -> io::Result<()> {
 /// Runs the repetition of a tree's copy, near and over ssh.
 pub(super) fn repeat(copies: &Copies<'_>, progress: &mut dyn Write) -> Result<Vec<Outcome>, LabError> {
     let (request, count) = (copies.request, files(copies.request.profile));
-    if !request.peers {
+    if !request.copies.peers {
         return Ok(Vec::new());
     }
     let bench = Bench::set(request, copies.scratch)?;
@@ -327,11 +334,11 @@ fn crossed(
     progress: &mut dyn Write,
 ) -> Result<Vec<Outcome>, LabError> {
     let request = copies.request;
-    if !request.peers {
+    if !request.copies.peers {
         return Ok(Vec::new());
     }
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
-    let most = request.file_bytes_max.unwrap_or(u64::MAX).min(copies.bytes_max.max(full.min(64 << 20)));
+    let most = request.copies.file_bytes_max.unwrap_or(u64::MAX).min(copies.bytes_max.max(full.min(64 << 20)));
     let size = bytes(request.profile, full).min(most);
     let Crossed { cells, skipped, .. } =
         through(request, part, &[LINK], Some(LINK_BYTES_PER_SECOND), |_| size, progress)?;
@@ -416,7 +423,7 @@ const RANDOM: &str = "random";
 pub(super) fn behind(request: &Request, progress: &mut dyn Write) -> Result<Outcome, LabError> {
     let is_delta = request.only.first().is_some_and(|part| part == DELTA);
     let (id, full) = if is_delta { (DELTA, DELTA_BYTES) } else { (COMPRESS, COMPRESS_BYTES) };
-    let size = request.file_bytes_max.unwrap_or_else(|| bytes(request.profile, full));
+    let size = request.copies.file_bytes_max.unwrap_or_else(|| bytes(request.profile, full));
     let scratch = request.scratch(size * 4)?;
     let bench = Bench::set(request, &scratch)?;
     if bench.sshd.is_none() {
