@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aarch64;
 mod compare;
 mod deny;
 mod faces;
@@ -38,6 +39,8 @@ usage: cargo xtask COMMAND
                    users and lists of revoked certificates are renewed each minute, in a release build (root)
   soak-engine S    for so many seconds, nginx under load with a key of an engine that is killed each second, in a release build
   model-ike N      two ends of IKE whose exchanges cross in bad weather, in N histories, such as 100000; in a release build
+  aarch64 [CPU]... all tests of the transforms on processors that qemu emulates, such as cortex-a72 and max (needs Debian's cross
+                   compiler and qemu-user; half an hour on two cores)
   faces            check that each face of the program builds alone, and print its crates, lines and dependencies
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
             soak(&root, ["sealane-provider", "openssl"], "SEALANE_SOAK_ENGINE_SECONDS", seconds)
         }
         ["model-ike", seeds] => soak(&root, ["sealane-ike", "collisions"], "SEALANE_MODEL_SEEDS", seeds),
+        ["aarch64", processors @ ..] => aarch64::run(&root, processors),
         ["faces"] => faces::run(&root),
         ["picture"] => tidy::draw_picture(&root),
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),

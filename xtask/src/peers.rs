@@ -10,6 +10,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("openssh-client", "ssh sessions that start the far end, scp as a rival"),
     ("openssh-server", "a throw-away sshd on a loopback port"),
     ("gcc-aarch64-linux-gnu", "compiles the C of libraries for the other architecture that is packaged"),
+    ("qemu-user", "runs the tests of the transforms for that architecture"),
     ("libc6-dev-arm64-cross", "the headers that it compiles with"),
     ("rsync", "a rival, and an oracle for trees and filters"),
     ("iperf3", "the bare speed of the path that a copy is compared with"),
