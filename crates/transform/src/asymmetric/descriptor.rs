@@ -37,3 +37,21 @@ pub struct AsymmetricStep {
     /// Makes an operation of this kind with a new key and an input that it accepts, for measurements.
     pub sample: fn() -> AsymmetricOperation,
 }
+
+impl AsymmetricDescriptor {
+    /// Returns the descriptor of a parameter set of a standard in force. Its names are ours and the one that OpenSSL and
+    /// AWS-LC have; its lengths are those of a public key and of an answer.
+    pub(crate) const fn of_set(
+        source: &'static str,
+        [name, elsewhere]: [&'static str; 2],
+        security_bits: usize,
+        [public_bytes, answer_bytes]: [usize; 2],
+        promises: &'static [Promise],
+        steps: &'static [AsymmetricStep],
+    ) -> Self {
+        let standing = Standing::Current;
+        let facts = AsymmetricFacts { security_bits, public_bytes, answer_bytes, standing, source };
+        let peers = PeerNames { openssl: Some(elsewhere), aws_lc: Some(elsewhere), ..PeerNames::NONE };
+        Self { name, facts, peers, steps, promises }
+    }
+}

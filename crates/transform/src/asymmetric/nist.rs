@@ -213,8 +213,8 @@ fn ed25519_keys_and_signatures() {
     assert_eq!(check(cases, 1), 25);
 }
 
-/// The keys of a file, and its encapsulations.
-fn ml_kem(set: MlKemSet, text: &str) -> [usize; 2] {
+/// Runs the keys of a file, its encapsulations, and its decapsulations under a key that is given.
+fn ml_kem(set: MlKemSet, text: &str) -> [usize; 3] {
     let condensed = |bytes: &[u8]| hash::<16>(SHAKE256, &[bytes]);
     let keys = responses(text, &["shake256(ek)"]);
     let made = outcomes(keys.iter().map(|test| ml_kem_pair(set, test)).collect(), 1);
@@ -236,7 +236,13 @@ fn ml_kem(set: MlKemSet, text: &str) -> [usize; 2] {
         assert_eq!(condensed(ciphertext), test.array("shake256(c)"));
         assert_eq!(secret, test.bytes("k"));
     }
-    [made_count, sent_count]
+    let decapsulation = |test: &Response<'_>| {
+        let key = Arc::new(MlKemDecapsulationKey::new(set, &test.bytes("dk")).unwrap());
+        let operation = ml_kem::Operation::Decapsulate { key, ciphertext: test.bytes("c") };
+        (operation.into(), Ok(test.bytes("ss_d")))
+    };
+    let received = check(responses(text, &["ss_d"]).iter().map(decapsulation).collect(), 1);
+    [made_count, sent_count, received]
 }
 
 fn ml_kem_pair(set: MlKemSet, test: &Response<'_>) -> AsymmetricOperation {
@@ -248,14 +254,14 @@ fn ml_kem_pair(set: MlKemSet, test: &Response<'_>) -> AsymmetricOperation {
 fn ml_kem_512_and_1024() {
     let small = include_str!("../../vectors/ml-kem-512.rsp");
     let large = include_str!("../../vectors/ml-kem-1024.rsp");
-    assert_eq!(ml_kem(MlKemSet::MlKem512, small), [25, 6]);
-    assert_eq!(ml_kem(MlKemSet::MlKem1024, large), [25, 6]);
+    assert_eq!(ml_kem(MlKemSet::MlKem512, small), [25, 6, 6]);
+    assert_eq!(ml_kem(MlKemSet::MlKem1024, large), [25, 6, 6]);
 }
 
 #[test]
 fn ml_kem_768() {
     let (set, text) = (MlKemSet::MlKem768, include_str!("../../vectors/ml-kem-768.rsp"));
-    assert_eq!(ml_kem(set, text), [25, 10]);
+    assert_eq!(ml_kem(set, text), [25, 10, 6]);
 
     let tests = responses(text, &["ss_n"]);
     let keys = outcomes(tests.iter().map(|test| ml_kem_pair(set, test)).collect(), 1);

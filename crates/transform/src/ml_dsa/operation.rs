@@ -11,11 +11,10 @@ use super::{
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep, Class, LaneCosts,
-    Refusal, Task, random, verified,
+    Answer, AsymmetricDescriptor, AsymmetricOperation, AsymmetricStep, Class, LaneCosts, Refusal, Task,
+    random, verified,
 };
-use crate::descriptor::{PeerNames, Promise};
-use crate::facts::Standing;
+use crate::descriptor::Promise;
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
@@ -63,21 +62,10 @@ const fn descriptor(
     set: MlDsaSet,
     name: &'static str,
     security_bits: usize,
-    steps: &'static [AsymmetricStep; 3],
+    steps: &'static [AsymmetricStep],
 ) -> AsymmetricDescriptor {
-    AsymmetricDescriptor {
-        name,
-        facts: AsymmetricFacts {
-            security_bits,
-            public_bytes: set.public_bytes(),
-            answer_bytes: set.signature_bytes(),
-            standing: Standing::Current,
-            source: "FIPS 204",
-        },
-        peers: PeerNames { openssl: Some(set.name()), aws_lc: Some(set.name()), ..PeerNames::NONE },
-        promises: &PROMISES,
-        steps,
-    }
+    let bytes = [set.public_bytes(), set.signature_bytes()];
+    AsymmetricDescriptor::of_set("FIPS 204", [name, set.name()], security_bits, bytes, &PROMISES, steps)
 }
 
 macro_rules! steps {

@@ -15,12 +15,11 @@ use super::{
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Class,
-    LaneCosts, Refusal, Task, random,
+    Answer, AsymmetricDescriptor, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Class, LaneCosts,
+    Refusal, Task, random,
 };
-use crate::descriptor::{PeerNames, Promise};
+use crate::descriptor::Promise;
 use crate::dispatch::Kernels;
-use crate::facts::Standing;
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
@@ -79,21 +78,10 @@ const fn descriptor(
     set: MlKemSet,
     name: &'static str,
     security_bits: usize,
-    steps: &'static [AsymmetricStep; 4],
+    steps: &'static [AsymmetricStep],
 ) -> AsymmetricDescriptor {
-    AsymmetricDescriptor {
-        name,
-        facts: AsymmetricFacts {
-            security_bits,
-            public_bytes: set.encapsulation_key_bytes(),
-            answer_bytes: ML_KEM_SECRET_BYTES,
-            standing: Standing::Current,
-            source: "FIPS 203",
-        },
-        peers: PeerNames { openssl: Some(set.name()), aws_lc: Some(set.name()), ..PeerNames::NONE },
-        promises: &PROMISES,
-        steps,
-    }
+    let bytes = [set.encapsulation_key_bytes(), ML_KEM_SECRET_BYTES];
+    AsymmetricDescriptor::of_set("FIPS 203", [name, set.name()], security_bits, bytes, &PROMISES, steps)
 }
 
 macro_rules! steps {
