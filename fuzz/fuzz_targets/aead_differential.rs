@@ -3,9 +3,13 @@
 
 #![no_main]
 
+#[path = "../../crates/transform/tests/common/ccm.rs"]
+mod foreign_ccm;
+
 use aws_lc_rs::aead::{self as aws, LessSafeKey, Nonce, UnboundKey};
+use foreign_ccm::Ccm;
 use libfuzzer_sys::fuzz_target;
-use sealane_transform::{Aead, AeadJob, AeadKey, Buffer, Isa, Kernels, Status, Tier};
+use sealane_transform::{Aead, AeadJob, AeadKey, AeadLengths, Buffer, Isa, Kernels, Status, Tier};
 
 /// Bytes that describe a message: lengths of associated data and data, key, alteration, seed.
 const MESSAGE_BYTES: usize = 7;
@@ -52,9 +56,11 @@ fuzz_target!(|input: &[u8]| {
         })
         .collect();
     for message in &mut messages {
-        seal_by_aws(algorithm, &raw[message.key], message);
+        seal_by_aws(algorithm, lengths_of(algorithm, message.key), &raw[message.key], message);
     }
-    let keys = raw.map(|raw| AeadKey::new(algorithm, &raw).expect("right length"));
+    let keys = std::array::from_fn(|i| {
+        AeadKey::with(algorithm, lengths_of(algorithm, i), &raw[i]).expect("right lengths")
+    });
     for kernels in every_kernel() {
         seal_and_open(algorithm, &kernels, &keys, &messages, in_place % 2 == 0);
         open_altered(algorithm, &kernels, &keys, &messages);
@@ -82,14 +88,25 @@ fn every_kernel() -> impl Iterator<Item = Kernels> {
     })
 }
 
-fn seal_by_aws(algorithm: Aead, key: &[u8], message: &mut Message) {
+/// Returns the lengths of nonces and tags of a key: CCM has several.
+fn lengths_of(algorithm: Aead, key: usize) -> AeadLengths {
+    let lengths =
+        [(12, 16), (11, 8), (7, 12)].map(|(nonce_bytes, tag_bytes)| AeadLengths { nonce_bytes, tag_bytes });
+    if algorithm.takes(lengths[key]) { lengths[key] } else { AeadLengths::USUAL }
+}
+
+fn seal_by_aws(algorithm: Aead, lengths: AeadLengths, key: &[u8], message: &mut Message) {
+    message.sealed.clone_from(&message.plain);
     let algorithm = match algorithm {
+        Aead::Aes128Ccm | Aead::Aes256Ccm => {
+            let Message { nonce, aad, sealed, tag, .. } = message;
+            return Ccm::new(key, lengths, true).seal(nonce, aad, sealed, tag);
+        }
         Aead::Aes128Gcm => &aws::AES_128_GCM,
         Aead::Aes256Gcm => &aws::AES_256_GCM,
         Aead::ChaCha20Poly1305 => &aws::CHACHA20_POLY1305,
     };
     let key = LessSafeKey::new(UnboundKey::new(algorithm, key).expect("right length"));
-    message.sealed.clone_from(&message.plain);
     let nonce = Nonce::assume_unique_for_key(message.nonce);
     let tag = key
         .seal_in_place_separate_tag(nonce, aws::Aad::from(&message.aad[..]), &mut message.sealed)
@@ -141,9 +158,10 @@ fn open_altered(algorithm: Aead, kernels: &Kernels, keys: &[AeadKey; KEYS], mess
         .map(|message| {
             let Message { aad, sealed, nonce, tag, altered, bit, .. } = message;
             let (mut nonce, mut tag, mut aad, mut sealed) = (*nonce, *tag, aad.clone(), sealed.clone());
+            let AeadLengths { nonce_bytes, tag_bytes } = keys[message.key].lengths();
             let part: &mut [u8] = match altered {
-                1 => &mut tag,
-                2 => &mut nonce,
+                1 => &mut tag[..tag_bytes.into()],
+                2 => &mut nonce[..nonce_bytes.into()],
                 3 => &mut aad,
                 4 => &mut sealed,
                 _ => &mut [],

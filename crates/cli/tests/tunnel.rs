@@ -28,6 +28,7 @@ fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
         ("l", "aes-128-gcm", 20, "2"),
         ("c", "aes-128-cbc+hmac-sha256-128", 48, "1"),
         ("p", "chacha20-poly1305", 36, "2"),
+        ("m", "aes-128-ccm-64", 19, "2"),
         ("n", "null+hmac-sha1-96", 20, "1"),
     ] {
         let pair = Pair::new(tag, suite, material_bytes, lanes);

@@ -9,7 +9,7 @@ use sealane_transform::{Aead, AeadTotals, Cheaper, Cipher, Digest, Direction, Ke
 
 use crate::{Mac, Protection};
 
-/// An implementation of AES-GCM, GMAC and ChaCha20-Poly1305.
+/// An implementation of AES-GCM, GMAC and ChaCha20-Poly1305. AES-CCM is always ours, because aws-lc-rs has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Provider {
     /// AWS-LC, which runs one message after the other.
@@ -67,15 +67,16 @@ impl Implementations {
     /// measured costs.
     pub(crate) fn providers(self, aead: Aead) -> Cheaper {
         match self.aead {
-            Some(Provider::Sealane) => Cheaper::Own,
-            Some(Provider::AwsLc) => Cheaper::Library,
+            Some(Provider::AwsLc) if aead.is_in_library() => Cheaper::Library,
+            Some(_) => Cheaper::Own,
             None => self.kernels.cheaper(aead),
         }
     }
 
     /// Returns the implementation that runs such jobs of `aead` in one call.
     pub fn provider(self, aead: Aead, direction: Direction, jobs: AeadTotals) -> Provider {
-        self.aead.unwrap_or_else(|| match self.kernels.is_own_cheaper(aead, direction, jobs) {
+        let chosen = self.aead.filter(|_| aead.is_in_library());
+        chosen.unwrap_or_else(|| match self.kernels.is_own_cheaper(aead, direction, jobs) {
             true => Provider::Sealane,
             false => Provider::AwsLc,
         })
@@ -96,10 +97,12 @@ impl Implementations {
     pub fn name(self, protection: Protection) -> &'static str {
         match protection {
             Protection::Null => "none",
-            Protection::Aead(aead) => match self.provider(aead, Direction::Encrypt, OF_RECORDS) {
-                Provider::AwsLc => "native (aws-lc)",
-                Provider::Sealane => "native (sealane)",
-            },
+            Protection::Aead(aead) | Protection::ShortAead { aead, .. } => {
+                match self.provider(aead, Direction::Encrypt, OF_RECORDS) {
+                    Provider::AwsLc => "native (aws-lc)",
+                    Provider::Sealane => "native (sealane)",
+                }
+            }
             Protection::Cipher(cipher) | Protection::EncryptThenMac { cipher, .. } => {
                 own(self.kernels.cipher_tier(cipher, Direction::Encrypt, RECORDS))
             }

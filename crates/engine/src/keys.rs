@@ -4,8 +4,8 @@
 
 use aws_lc_rs::aead;
 use sealane_transform::{
-    Aead, AeadKey, Algorithm, BlockCipher, Cheaper, Cipher, CipherKey, DigestKey, Facts, Kernels,
-    KeyLengthError, Mode,
+    Aead, AeadKey, AeadKeyError, AeadLengths, Algorithm, BlockCipher, Cheaper, Cipher, CipherKey, DigestKey,
+    Facts, Kernels, KeyLengthError, Mode,
 };
 use zeroize::Zeroizing;
 
@@ -51,8 +51,13 @@ pub(crate) enum AeadKeys {
 }
 
 impl AeadKeys {
-    fn new(implementations: Implementations, algorithm: Aead, key: &[u8]) -> Result<Self, KeyLengthError> {
-        let own = || AeadKey::new(algorithm, key);
+    fn new(
+        implementations: Implementations,
+        algorithm: Aead,
+        lengths: AeadLengths,
+        key: &[u8],
+    ) -> Result<Self, AeadKeyError> {
+        let own = || AeadKey::with(algorithm, lengths, key);
         let library = || library(algorithm, key).map(Box::new);
         Ok(match implementations.providers(algorithm) {
             Cheaper::Own => Self::Own(own()?),
@@ -117,7 +122,9 @@ impl MacKey {
 pub(crate) fn check(protection: Protection, cipher: &[u8], mac: &[u8]) -> Result<(), KeyLengthError> {
     match protection {
         Protection::Null | Protection::Mac { .. } => {}
-        Protection::Aead(algorithm) => exactly(algorithm.key_bytes(), cipher)?,
+        Protection::Aead(algorithm) | Protection::ShortAead { aead: algorithm, .. } => {
+            exactly(algorithm.key_bytes(), cipher)?;
+        }
         Protection::Cipher(algorithm) | Protection::EncryptThenMac { cipher: algorithm, .. } => {
             within(&algorithm.facts(), cipher)?;
         }
@@ -155,20 +162,23 @@ impl Keys {
         protection: Protection,
         cipher: &[u8],
         mac: &[u8],
-    ) -> Result<Self, KeyLengthError> {
+    ) -> Result<Self, AeadKeyError> {
         let kernels = implementations.kernels;
         let mut keys = Self { cipher: None, aead: None, mac: None };
+        if let Some((algorithm, lengths)) = protection.aead() {
+            let key = AeadKeys::new(implementations, algorithm, lengths, cipher)?;
+            let who = match key {
+                AeadKeys::Own(_) => 0,
+                AeadKeys::Library(_) => 1,
+                AeadKeys::Either(..) => 2,
+            };
+            keys.aead = Some(Part { group: 3 * group(kernels, Algorithm::Aead(algorithm)) + who, key });
+        }
         match protection {
-            Protection::Null | Protection::Mac { .. } => {}
-            Protection::Aead(algorithm) => {
-                let key = AeadKeys::new(implementations, algorithm, cipher)?;
-                let who = match key {
-                    AeadKeys::Own(_) => 0,
-                    AeadKeys::Library(_) => 1,
-                    AeadKeys::Either(..) => 2,
-                };
-                keys.aead = Some(Part { group: 3 * group(kernels, Algorithm::Aead(algorithm)) + who, key });
-            }
+            Protection::Null
+            | Protection::Aead(_)
+            | Protection::ShortAead { .. }
+            | Protection::Mac { .. } => {}
             Protection::Cipher(algorithm) | Protection::EncryptThenMac { cipher: algorithm, .. } => {
                 let key = CipherKeys { data: CipherKey::new(algorithm, cipher)?, chains: None };
                 keys.cipher = Some(Part { group: 2 * group(kernels, Algorithm::Cipher(algorithm)), key });
@@ -200,11 +210,15 @@ fn whole_blocks(cipher: BlockCipher, bytes: u16) -> usize {
     (usize::from(bytes) / block_bytes).max(1) * block_bytes
 }
 
+/// Returns the key of an AEAD that the library has ([`Aead::is_in_library`]).
 fn library(algorithm: Aead, key: &[u8]) -> Result<aead::LessSafeKey, KeyLengthError> {
     let algorithm = match algorithm {
         Aead::Aes128Gcm => &aead::AES_128_GCM,
         Aead::Aes256Gcm => &aead::AES_256_GCM,
         Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+        Aead::Aes128Ccm | Aead::Aes256Ccm => {
+            unreachable!("`Implementations::providers` leaves CCM to our kernels")
+        }
     };
     let bytes = algorithm.key_len();
     let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: bytes, max_bytes: bytes };

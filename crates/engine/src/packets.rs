@@ -51,10 +51,12 @@ impl Implementations {
         let mut packets = AeadTotals::default();
         (0..PACKETS).for_each(|_| packets.add(PACKET_BYTES as usize, CLEAR_BYTES as usize));
         match protection {
-            Protection::Aead(aead) => match self.provider(aead, Way::Encrypt, packets) {
-                Provider::AwsLc => "aws-lc",
-                Provider::Sealane => "sealane",
-            },
+            Protection::Aead(aead) | Protection::ShortAead { aead, .. } => {
+                match self.provider(aead, Way::Encrypt, packets) {
+                    Provider::AwsLc => "aws-lc",
+                    Provider::Sealane => "sealane",
+                }
+            }
             Protection::Null => "none",
             _ => "sealane",
         }

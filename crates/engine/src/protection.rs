@@ -2,7 +2,7 @@
 //!
 //! Guarantees: this module provides every length that a caller must know.
 
-use sealane_transform::{Aead, BlockCipher, Cipher, Digest};
+use sealane_transform::{Aead, AeadLengths, BlockCipher, Cipher, Digest};
 
 /// A function that makes tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +68,13 @@ pub enum Protection {
     Cipher(Cipher),
     /// The body is enciphered and authenticated with `clear`. With an empty body and GCM, this is GMAC.
     Aead(Aead),
+    /// The same, with nonces or tags that are shorter than usual, as IPsec's CCM has them (RFC 4309).
+    ShortAead {
+        /// Only AES-CCM has such lengths.
+        aead: Aead,
+        /// A session is refused unless [`Aead::takes`] them.
+        lengths: AeadLengths,
+    },
     /// All bytes are authenticated; none is enciphered.
     Mac {
         /// The function that makes the tag.
@@ -116,15 +123,28 @@ impl Protection {
         match self {
             Self::Null | Self::Mac { .. } => 0,
             Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.facts().key_bytes.usual,
-            Self::Aead(aead) => aead.key_bytes(),
+            Self::Aead(aead) | Self::ShortAead { aead, .. } => aead.key_bytes(),
             Self::ChainsThenMac { cipher, .. } => 2 * cipher.facts().key_bytes.usual,
+        }
+    }
+
+    /// Returns the AEAD and its lengths, if it is one that protects.
+    pub const fn aead(self) -> Option<(Aead, AeadLengths)> {
+        match self {
+            Self::Aead(aead) => Some((aead, AeadLengths::USUAL)),
+            Self::ShortAead { aead, lengths } => Some((aead, lengths)),
+            Self::Null
+            | Self::Cipher(_)
+            | Self::Mac { .. }
+            | Self::EncryptThenMac { .. }
+            | Self::ChainsThenMac { .. } => None,
         }
     }
 
     /// Returns the function that makes tags, unless that is an AEAD.
     pub const fn mac(self) -> Option<Mac> {
         match self {
-            Self::Null | Self::Cipher(_) | Self::Aead(_) => None,
+            Self::Null | Self::Cipher(_) | Self::Aead(_) | Self::ShortAead { .. } => None,
             Self::Mac { mac, .. } | Self::EncryptThenMac { mac, .. } | Self::ChainsThenMac { mac, .. } => {
                 Some(mac)
             }
@@ -135,9 +155,11 @@ impl Protection {
     pub const fn encrypts(self) -> bool {
         match self {
             Self::Null | Self::Mac { .. } => false,
-            Self::Cipher(_) | Self::Aead(_) | Self::EncryptThenMac { .. } | Self::ChainsThenMac { .. } => {
-                true
-            }
+            Self::Cipher(_)
+            | Self::Aead(_)
+            | Self::ShortAead { .. }
+            | Self::EncryptThenMac { .. }
+            | Self::ChainsThenMac { .. } => true,
         }
     }
 
@@ -147,6 +169,7 @@ impl Protection {
             Self::Null => 0,
             Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.facts().iv_bytes,
             Self::Aead(aead) => aead.facts().iv_bytes,
+            Self::ShortAead { lengths, .. } => lengths.nonce_bytes as usize,
             Self::Mac { mac: Mac::Digest(digest), .. } => digest.facts().iv_bytes,
             Self::Mac { mac: Mac::Subtree { .. }, .. } => 8,
             Self::Mac { .. } => 0,
@@ -159,6 +182,7 @@ impl Protection {
         match self {
             Self::Null | Self::Cipher(_) => 0,
             Self::Aead(aead) => aead.facts().output_bytes,
+            Self::ShortAead { lengths, .. } => lengths.tag_bytes as usize,
             Self::Mac { tag_bytes, .. }
             | Self::EncryptThenMac { tag_bytes, .. }
             | Self::ChainsThenMac { tag_bytes, .. } => tag_bytes as usize,
@@ -170,7 +194,7 @@ impl Protection {
         match self {
             Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.granule_bytes(),
             Self::ChainsThenMac { cipher, .. } => cipher.block_bytes(),
-            Self::Null | Self::Aead(_) | Self::Mac { .. } => 1,
+            Self::Null | Self::Aead(_) | Self::ShortAead { .. } | Self::Mac { .. } => 1,
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     work::increase,
 };
 
-/// The length of an AEAD's tag in bytes.
+/// The length of an AEAD's longest tag in bytes.
 const AEAD_TAG_BYTES: usize = 16;
 /// The maximum number of jobs per call: as many as the most lanes that a kernel has.
 const CALL_MAX: usize = 512;
@@ -53,7 +53,7 @@ struct Scratch {
     given: Vec<[u8; TAG_BYTES_MAX]>,
     /// The tags that were made, and the status of their jobs so far.
     made: Vec<([u8; TAG_BYTES_MAX], JobStatus)>,
-    /// The same for AEADs, whose tags have one length.
+    /// The same for AEADs, whose tags are shorter.
     aead_given: Vec<[u8; AEAD_TAG_BYTES]>,
     aead_made: Vec<([u8; AEAD_TAG_BYTES], JobStatus)>,
     /// The places of messages in the staging, if their parts are not adjacent.
@@ -133,7 +133,7 @@ pub(crate) fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) ->
     let short = hashed <= limits.message_bytes_max;
     let suffix_fits = job.suffix.front_bytes().is_none_or(|front| {
         let protection = sessions[usize::from(job.session)].protection();
-        front <= clear.len as usize && matches!(protection, Protection::Aead(_))
+        front <= clear.len as usize && protection.aead().is_some()
     });
     if !(inside && tag_fits && tag_apart && whole && short && suffix_fits && apart(clear, body)) {
         return None;
@@ -191,7 +191,10 @@ impl Stages<'_> {
                 Protection::Cipher(cipher) | Protection::EncryptThenMac { cipher, .. } => {
                     call.cipher(session.kernels(), cipher);
                 }
-                Protection::Null | Protection::Aead(_) | Protection::Mac { .. } => {}
+                Protection::Null
+                | Protection::Aead(_)
+                | Protection::ShortAead { .. }
+                | Protection::Mac { .. } => {}
             },
         );
     }
@@ -201,7 +204,7 @@ impl Stages<'_> {
             entries,
             |session| session.keys().aead.as_ref().map(|part| part.group),
             |mut call, session| {
-                let (kernels, Protection::Aead(algorithm)) = (session.kernels(), session.protection()) else {
+                let (kernels, Some((algorithm, _))) = (session.kernels(), session.protection().aead()) else {
                     return;
                 };
                 match session.keys().aead.as_ref().map(|part| &part.key) {
@@ -382,8 +385,10 @@ impl<'a> Call<'a> {
         for &(_, index) in self.places {
             let job = &self.jobs[index as usize];
             let tag = &mut self.bytes[place(job.tag)];
-            let given = tag.first_chunk().expect("the plan lets no job through without a tag's room");
-            self.scratch.aead_given.push(*given);
+            // The plan lets no job through with a longer tag than its session's.
+            let mut given = [0; AEAD_TAG_BYTES];
+            given[..tag.len()].copy_from_slice(tag);
+            self.scratch.aead_given.push(given);
             if !apart(job.tag, job.clear) {
                 tag.fill(0);
             }
@@ -438,7 +443,8 @@ impl<'a> Call<'a> {
         for (&(made, status), (given, &(_, index))) in made.iter().zip(given.iter().zip(self.places)) {
             let job = &mut self.jobs[index as usize];
             let sealed = self.direction == Direction::Seal && status == JobStatus::Pending;
-            self.bytes[place(job.tag)].copy_from_slice(if sealed { &made } else { given });
+            let tag = if sealed { &made } else { given };
+            put_tag(self.bytes, job.tag, tag);
             job.status = status;
         }
     }
@@ -591,7 +597,7 @@ fn widen(tag: &[u8]) -> [u8; TAG_BYTES_MAX] {
     wide
 }
 
-fn put_tag(bytes: &mut [u8], span: Span, tag: &[u8; TAG_BYTES_MAX]) {
+fn put_tag(bytes: &mut [u8], span: Span, tag: &[u8]) {
     bytes[place(span)].copy_from_slice(&tag[..span.len as usize]);
 }
 

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use sealane_transform::{Kernels, KeyLengthError};
+use sealane_transform::{AeadLengths, Kernels, KeyLengthError};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -34,6 +34,9 @@ pub enum KeyError {
     /// The algorithm does not take a key of that length.
     #[error(transparent)]
     Key(#[from] KeyLengthError),
+    /// The AEAD has no such nonces or tags.
+    #[error("no nonces of {} bytes with tags of {}", .0.nonce_bytes, .0.tag_bytes)]
+    Lengths(AeadLengths),
     /// A tag without bytes, or longer than the MAC's output.
     #[error("a tag of {tag_bytes} bytes, not of 1 to {longest}")]
     Tag {
@@ -89,7 +92,7 @@ impl Session {
     /// Takes exactly [`Protection::key_bytes`] bytes of key material.
     ///
     /// # Errors
-    /// Fails if the material has another length, or the MAC cannot make such tags.
+    /// Fails if the material has another length, or MAC or AEAD cannot make such tags.
     pub fn with(
         implementations: impl Into<Implementations>,
         protection: Protection,
@@ -106,7 +109,7 @@ impl Session {
     /// Takes keys of any length that the algorithms take.
     ///
     /// # Errors
-    /// Fails if the keys have other lengths, or the MAC cannot make such tags.
+    /// Fails if the keys have other lengths, or MAC or AEAD cannot make such tags.
     pub fn with_keys(
         implementations: impl Into<Implementations>,
         protection: Protection,
@@ -118,6 +121,11 @@ impl Session {
             if tag_bytes == 0 || tag_bytes > longest {
                 return Err(KeyError::Tag { tag_bytes, longest });
             }
+        }
+        if let Some((aead, lengths)) = protection.aead()
+            && !aead.takes(lengths)
+        {
+            return Err(KeyError::Lengths(lengths));
         }
         keys::check(protection, cipher_key, mac_key)?;
         let implementations = implementations.into();

@@ -352,6 +352,12 @@ impl ChildSuite {
             Encryption::Aes256Gcm => "aes-256-gcm",
             Encryption::Aes128Gcm => "aes-128-gcm",
             Encryption::ChaCha20Poly1305 => "chacha20-poly1305",
+            Encryption::Aes256Ccm16 => "aes-256-ccm",
+            Encryption::Aes128Ccm16 => "aes-128-ccm",
+            Encryption::Aes256Ccm12 => "aes-256-ccm-96",
+            Encryption::Aes128Ccm12 => "aes-128-ccm-96",
+            Encryption::Aes256Ccm8 => "aes-256-ccm-64",
+            Encryption::Aes128Ccm8 => "aes-128-ccm-64",
             Encryption::Aes256Cbc => "aes-256-cbc",
             Encryption::Aes128Cbc => "aes-128-cbc",
         });

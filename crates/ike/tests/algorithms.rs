@@ -74,6 +74,9 @@ fn sealers() -> Vec<[Sealer; 2]> {
         (Encryption::Aes256Gcm, None),
         (Encryption::Aes128Gcm, None),
         (Encryption::ChaCha20Poly1305, None),
+        (Encryption::Aes256Ccm16, None),
+        (Encryption::Aes128Ccm12, None),
+        (Encryption::Aes128Ccm8, None),
         (Encryption::Aes256Cbc, Some(Integrity::HmacSha256)),
         (Encryption::Aes128Cbc, Some(Integrity::HmacSha512)),
     ];
@@ -225,7 +228,8 @@ fn signatures_are_their_keys_alone() {
 
 #[test]
 fn suites_are_known_to_esp_by_name_and_length() {
-    let ciphers = ["aes256gcm16", "aes128gcm16", "chacha20poly1305"].map(str::to_owned).into_iter();
+    let combined = Encryption::ALL.iter().filter(|encryption| encryption.is_combined());
+    let ciphers = combined.map(|encryption| encryption.name().to_owned());
     let pairs = ["aes256", "aes128"].into_iter().flat_map(|cipher| {
         ["sha512", "sha384", "sha256", "sha1"].map(|integrity| format!("{cipher}-{integrity}"))
     });
@@ -244,7 +248,7 @@ fn suites_are_known_to_esp_by_name_and_length() {
         assert_eq!(esp.material_bytes(), suite.material_bytes(), "{text}");
         suites += 1;
     }
-    assert_eq!(suites, 11);
+    assert_eq!(suites, 17);
     for integrity in ["sha512", "sha384", "sha256", "sha1"] {
         let [suite, _] = Offer::ah(integrity).unwrap().child_suites()[..] else {
             panic!("with ESN and without")

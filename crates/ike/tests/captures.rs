@@ -54,6 +54,8 @@ impl Row {
         let encryption = match cipher.split(" [").next()? {
             "AES-GCM-256 with 16 octet ICV" => Encryption::Aes256Gcm,
             "AES-GCM-128 with 16 octet ICV" => Encryption::Aes128Gcm,
+            "AES-CCM-256 with 16 octet ICV" => Encryption::Aes256Ccm16,
+            "AES-CCM-128 with 12 octet ICV" => Encryption::Aes128Ccm12,
             "AES-CBC-256" => Encryption::Aes256Cbc,
             "AES-CBC-128" => Encryption::Aes128Cbc,
             _ => return None,
@@ -160,7 +162,7 @@ fn what_others_have_said_is_opened_as_tshark_opens_it() {
         assert_eq!(ours, decrypted, "{name}");
         opened.push(name);
     }
-    for algorithm in ["aes256cbc", "aes256gcm16"] {
+    for algorithm in ["aes256cbc", "aes256gcm16", "aes128ccm12", "aes256ccm16"] {
         assert!(opened.iter().any(|name| name.contains(algorithm)), "{algorithm} is not among {opened:?}");
     }
 }

@@ -237,7 +237,7 @@ impl Whereabouts {
     }
 }
 
-/// Four bytes in front of a counted IV (RFC 4106, section 4); they are as secret as the key.
+/// Four bytes in front of a counted IV (RFC 4106, section 4), or three with CCM (RFC 4309, section 4); they are as secret as the key.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Salt(pub(crate) [u8; 4]);
 

@@ -97,9 +97,10 @@ pub(crate) fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
     match association.parameters().suite.iv() {
         Iv::None => {}
         Iv::Random(_) => whole[..iv.len()].copy_from_slice(iv),
-        Iv::Counted | Iv::CountedBlock => {
-            whole[..4].copy_from_slice(&association.salt());
-            whole[4..12].copy_from_slice(iv);
+        counted @ (Iv::Counted | Iv::CountedBehindThree | Iv::CountedBlock) => {
+            let salt_bytes = counted.salt_bytes();
+            whole[..salt_bytes].copy_from_slice(&association.salt()[..salt_bytes]);
+            whole[salt_bytes..salt_bytes + 8].copy_from_slice(iv);
         }
     }
     if association.parameters().suite.iv() == Iv::CountedBlock {
@@ -162,7 +163,9 @@ pub fn lay(
     match parameters.suite.iv() {
         Iv::None => {}
         // The IV is unique under the key because the number is (RFC 4106, section 3.1).
-        Iv::Counted | Iv::CountedBlock => bytes[iv_at..iv_at + 8].copy_from_slice(&number.to_be_bytes()),
+        Iv::Counted | Iv::CountedBehindThree | Iv::CountedBlock => {
+            bytes[iv_at..iv_at + 8].copy_from_slice(&number.to_be_bytes());
+        }
         Iv::Random(_) => bytes[iv_at..iv_at + iv_bytes].copy_from_slice(&iv[..iv_bytes]),
     }
     let trailer = EspTrailer::for_payload(payload_bytes as usize, shape.align_bytes as usize, next_header);

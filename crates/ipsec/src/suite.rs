@@ -8,7 +8,7 @@
 use std::{fmt, str::FromStr};
 
 use sealane_engine::{Mac, Protection};
-use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Mode};
+use sealane_transform::{Aead, AeadLengths, BlockCipher, Cipher, Digest, Mode};
 
 /// The derivation of the cipher's IV from the IV in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,8 @@ pub enum Iv {
     /// The packet has 8 bytes, the sequence number; with 4 bytes of salt in front they are the nonce (RFC 4106, 4543,
     /// 7634).
     Counted,
+    /// The same with 3 bytes of salt (RFC 4309).
+    CountedBehindThree,
     /// The packet has 8 bytes, the sequence number; 4 bytes of salt stand in front and a block counter of 1 behind
     /// (RFC 3686).
     CountedBlock,
@@ -30,7 +32,7 @@ impl Iv {
     pub const fn wire_bytes(self) -> usize {
         match self {
             Self::None => 0,
-            Self::Counted | Self::CountedBlock => 8,
+            Self::Counted | Self::CountedBehindThree | Self::CountedBlock => 8,
             Self::Random(bytes) => bytes as usize,
         }
     }
@@ -39,6 +41,7 @@ impl Iv {
     pub const fn salt_bytes(self) -> usize {
         match self {
             Self::None | Self::Random(_) => 0,
+            Self::CountedBehindThree => 3,
             Self::Counted | Self::CountedBlock => 4,
         }
     }
@@ -46,7 +49,7 @@ impl Iv {
     /// Returns whether a repeated number under one key reveals the secret. Such suites are not allowed with keys from
     /// files (RFC 4106, section 8.1 and 3686, section 7).
     pub const fn is_counted(self) -> bool {
-        matches!(self, Self::Counted | Self::CountedBlock)
+        matches!(self, Self::Counted | Self::CountedBehindThree | Self::CountedBlock)
     }
 }
 
@@ -75,6 +78,8 @@ struct Integrity {
 struct Combined {
     name: &'static str,
     aead: Aead,
+    iv: Iv,
+    check_bytes: u8,
     encrypts: bool,
 }
 
@@ -118,12 +123,27 @@ const INTEGRITIES: [Integrity; 5] = [
     mac("hmac-md5-96", Mac::Digest(Digest::HmacMd5), 12, true),
 ];
 
-const COMBINED: [Combined; 5] = [
-    Combined { name: "aes-128-gcm", aead: Aead::Aes128Gcm, encrypts: true },
-    Combined { name: "aes-256-gcm", aead: Aead::Aes256Gcm, encrypts: true },
-    Combined { name: "chacha20-poly1305", aead: Aead::ChaCha20Poly1305, encrypts: true },
-    Combined { name: "aes-128-gmac", aead: Aead::Aes128Gcm, encrypts: false },
-    Combined { name: "aes-256-gmac", aead: Aead::Aes256Gcm, encrypts: false },
+const fn combined(name: &'static str, aead: Aead) -> Combined {
+    Combined { name, aead, iv: Iv::Counted, check_bytes: 16, encrypts: true }
+}
+
+const fn ccm(name: &'static str, aead: Aead, check_bytes: u8) -> Combined {
+    Combined { iv: Iv::CountedBehindThree, check_bytes, ..combined(name, aead) }
+}
+
+/// The combined algorithms of RFC 8221, section 5; CCM's are for devices that have no GCM.
+const COMBINED: [Combined; 11] = [
+    combined("aes-128-gcm", Aead::Aes128Gcm),
+    combined("aes-256-gcm", Aead::Aes256Gcm),
+    combined("chacha20-poly1305", Aead::ChaCha20Poly1305),
+    ccm("aes-128-ccm", Aead::Aes128Ccm, 16),
+    ccm("aes-128-ccm-96", Aead::Aes128Ccm, 12),
+    ccm("aes-128-ccm-64", Aead::Aes128Ccm, 8),
+    ccm("aes-256-ccm", Aead::Aes256Ccm, 16),
+    ccm("aes-256-ccm-96", Aead::Aes256Ccm, 12),
+    ccm("aes-256-ccm-64", Aead::Aes256Ccm, 8),
+    Combined { encrypts: false, ..combined("aes-128-gmac", Aead::Aes128Gcm) },
+    Combined { encrypts: false, ..combined("aes-256-gmac", Aead::Aes256Gcm) },
 ];
 
 /// The algorithms that protect packets of an association.
@@ -211,7 +231,13 @@ impl Suite {
     /// Returns the operation of an engine on the packets.
     pub fn protection(self) -> Protection {
         match self.0 {
-            Parts::Combined(row) => Protection::Aead(row.aead),
+            Parts::Combined(row) => {
+                let nonce_bytes = (row.iv.salt_bytes() + row.iv.wire_bytes()) as u8;
+                match (AeadLengths { nonce_bytes, tag_bytes: row.check_bytes }, row.aead) {
+                    (AeadLengths::USUAL, aead) => Protection::Aead(aead),
+                    (lengths, aead) => Protection::ShortAead { aead, lengths },
+                }
+            }
             Parts::Both(Encryption { cipher: Cipher::Null, .. }, integrity) | Parts::Integrity(integrity) => {
                 Protection::Mac { mac: integrity.mac, tag_bytes: integrity.bytes }
             }
@@ -226,7 +252,7 @@ impl Suite {
     /// Returns the kind of IV.
     pub fn iv(self) -> Iv {
         match self.0 {
-            Parts::Combined(_) => Iv::Counted,
+            Parts::Combined(row) => row.iv,
             Parts::Both(encryption, _) => encryption.iv,
             Parts::Integrity(_) => Iv::None,
         }
@@ -304,6 +330,8 @@ mod tests {
         assert_eq!(lengths("aes-128-gcm"), (20, 8, 4, 16));
         assert_eq!(lengths("aes-256-gcm"), (36, 8, 4, 16));
         assert_eq!(lengths("chacha20-poly1305"), (36, 8, 4, 16));
+        assert_eq!(lengths("aes-128-ccm"), (19, 8, 4, 16));
+        assert_eq!(lengths("aes-256-ccm-64"), (35, 8, 4, 8));
         assert_eq!(lengths("aes-128-cbc+hmac-sha256-128"), (16 + 32, 16, 16, 16));
         assert_eq!(lengths("aes-256-ctr+hmac-sha512-256"), (32 + 4 + 64, 8, 4, 32));
         assert_eq!(lengths("3des-cbc+hmac-sha1-96"), (24 + 20, 8, 8, 12));

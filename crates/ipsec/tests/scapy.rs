@@ -65,6 +65,7 @@ fn names(protocol: Protocol, suite: Suite) -> Option<(&'static str, &'static str
         aes if aes.ends_with("-cbc") => "AES-CBC",
         aes if aes.ends_with("-ctr") => "AES-CTR",
         aes if aes.ends_with("-gcm") => "AES-GCM",
+        aes if aes.contains("-ccm") => "AES-CCM",
         // scapy has it since version 2.6.
         aes if aes.ends_with("-gmac") => "AES-NULL-GMAC",
         _ => return None,
@@ -148,7 +149,7 @@ fn ask(what: &str, parameters: &Parameters, outer_v6: bool, number: u64, packet:
     Some(json!({
         "do": what, "protocol": parameters.protocol.name(), "spi": parameters.spi,
         "mode": if parameters.mode == Mode::Tunnel { "tunnel" } else { "transport" },
-        "encryption": encryption, "key": hex(key), "integrity": integrity, "integrity_key": hex(integrity_key),
+        "encryption": encryption, "key": hex(key), "check_bytes": parameters.suite.check_bytes(), "integrity": integrity, "integrity_key": hex(integrity_key),
         "esn": parameters.sequence == SequenceBits::Extended, "number": number,
         "source": source, "destination": destination, "packet": hex(packet),
     }))

@@ -1,6 +1,6 @@
 """A foreign end for ESP and AH packets: one JSON object a line in, one out.
 
-{"do": "protect"|"unprotect", "protocol", "spi", "mode", "encryption", "key", "integrity", "integrity_key", "esn", "number",
+{"do": "protect"|"unprotect", "protocol", "spi", "mode", "encryption", "key", "check_bytes", "integrity", "integrity_key", "esn", "number",
  "source", "destination", "packet"} -> {"packet"} or {"error"} or {"skipped"}; bytes in hexadecimal.
 """
 import json
@@ -21,6 +21,8 @@ def association(ask):
     arguments = {"spi": ask["spi"], "seq_num": ask["number"] & 0xFFFFFFFF}
     if ask["encryption"]:
         arguments.update(crypt_algo=ask["encryption"], crypt_key=bytes.fromhex(ask["key"]))
+    if ask["encryption"] == "AES-CCM":
+        arguments.update(crypt_icv_size=ask["check_bytes"])
     if ask["integrity"]:
         arguments.update(auth_algo=ask["integrity"], auth_key=bytes.fromhex(ask["integrity_key"]))
     if ask["mode"] == "tunnel":

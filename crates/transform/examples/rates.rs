@@ -8,10 +8,14 @@
 
 use std::hint::black_box;
 
+#[path = "../tests/common/ccm.rs"]
+mod foreign_ccm;
+
 use aws_lc_rs::aead as aws;
+use foreign_ccm::Ccm;
 use sealane_transform::{
-    Aead, AeadJob, AeadKey, Algorithm, BlockCipher, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob,
-    DigestKey, Direction, Isa, Kernels, Mode, Tier,
+    Aead, AeadJob, AeadKey, AeadLengths, Algorithm, BlockCipher, Buffer, Cipher, CipherJob, CipherKey,
+    Digest, DigestJob, DigestKey, Direction, Isa, Kernels, Mode, Tier,
 };
 
 /// Returns the seconds of CPU that this thread has used.
@@ -225,16 +229,52 @@ fn ciphers(wanted: &str, lengths: &[usize], direction: Direction) {
     }
 }
 
+/// AWS-LC's key of an AEAD: by aws-lc-rs where that has it.
+enum PeerKey {
+    Rust(aws::LessSafeKey),
+    Ccm(Ccm),
+}
+
+impl PeerKey {
+    fn new(algorithm: Aead, raw: &[u8], direction: Direction) -> Self {
+        let algorithm = match algorithm {
+            Aead::Aes128Gcm => &aws::AES_128_GCM,
+            Aead::Aes256Gcm => &aws::AES_256_GCM,
+            Aead::ChaCha20Poly1305 => &aws::CHACHA20_POLY1305,
+            Aead::Aes128Ccm | Aead::Aes256Ccm => {
+                return Self::Ccm(Ccm::new(raw, AeadLengths::USUAL, direction == Direction::Encrypt));
+            }
+        };
+        Self::Rust(aws::LessSafeKey::new(aws::UnboundKey::new(algorithm, raw).expect("right length")))
+    }
+
+    fn seal(&mut self, nonce: [u8; 12], aad: &[u8], data: &mut [u8]) {
+        match self {
+            Self::Rust(key) => {
+                let (nonce, aad) = (aws::Nonce::assume_unique_for_key(nonce), aws::Aad::from(aad));
+                let tag = key.seal_in_place_separate_tag(nonce, aad, data);
+                let _ = black_box(tag.expect("short enough"));
+            }
+            Self::Ccm(key) => key.seal(&nonce, aad, data, black_box(&mut [0; 16])),
+        }
+    }
+
+    fn open(&mut self, nonce: [u8; 12], aad: &[u8], sealed: &[u8], tag: &[u8; 16], opened: &mut [u8]) {
+        match self {
+            Self::Rust(key) => {
+                let (nonce, aad) = (aws::Nonce::assume_unique_for_key(nonce), aws::Aad::from(aad));
+                key.open_separate_gather(nonce, aad, sealed, tag, opened).expect("genuine");
+            }
+            Self::Ccm(key) => assert!(key.open(&nonce, aad, sealed, tag, opened)),
+        }
+    }
+}
+
 /// Measures one AEAD over packets of one key; the intervals of all kernels and of aws-lc-rs alternate.
 fn aead(name: &str, algorithm: Aead, direction: Direction, aad_bytes: usize, packets: Vec<Vec<u8>>) {
     let raw = vec![7; algorithm.key_bytes()];
     let key = AeadKey::new(algorithm, &raw).expect("right length");
-    let aws_algorithm = match algorithm {
-        Aead::Aes128Gcm => &aws::AES_128_GCM,
-        Aead::Aes256Gcm => &aws::AES_256_GCM,
-        Aead::ChaCha20Poly1305 => &aws::CHACHA20_POLY1305,
-    };
-    let aws_key = aws::LessSafeKey::new(aws::UnboundKey::new(aws_algorithm, &raw).expect("right length"));
+    let mut peer_key = PeerKey::new(algorithm, &raw, direction);
     let aads = vec![vec![9; aad_bytes]; packets.len()];
     let nonce = |i: usize| core::array::from_fn(|n| (i >> (8 * n.min(3))) as u8);
     // Sealing is in place; opening is not, because the next interval needs the sealed packets again.
@@ -276,18 +316,9 @@ fn aead(name: &str, algorithm: Aead, direction: Direction, aad_bytes: usize, pac
         }
         peer = peer.max(rate(bytes, || {
             for (i, data) in sealed.iter().enumerate() {
-                let (nonce, aad) =
-                    (aws::Nonce::assume_unique_for_key(nonce(i)), aws::Aad::from(&aads[i][..]));
                 match direction {
-                    Direction::Encrypt => {
-                        let tag = aws_key.seal_in_place_separate_tag(nonce, aad, &mut out[i]);
-                        let _ = black_box(tag.expect("short enough"));
-                    }
-                    Direction::Decrypt => {
-                        aws_key
-                            .open_separate_gather(nonce, aad, data, &tags[i], &mut out[i])
-                            .expect("genuine");
-                    }
+                    Direction::Encrypt => peer_key.seal(nonce(i), &aads[i], &mut out[i]),
+                    Direction::Decrypt => peer_key.open(nonce(i), &aads[i], data, &tags[i], &mut out[i]),
                 }
             }
         }));

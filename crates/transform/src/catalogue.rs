@@ -8,6 +8,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::aead::AeadLengths;
 use crate::algorithm::{Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Gmac};
 use crate::asymmetric::{AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep};
 use crate::descriptor::{AeadDescriptor, CipherDescriptor, DigestDescriptor, PeerNames, Promise};
@@ -142,6 +143,16 @@ impl Cipher {
 }
 
 impl Aead {
+    /// Returns whether it has nonces and tags of these lengths.
+    pub fn takes(self, lengths: AeadLengths) -> bool {
+        (self.descriptor().takes)(lengths)
+    }
+
+    /// Returns whether aws-lc-rs has it too, so that there is a choice of who runs it.
+    pub const fn is_in_library(self) -> bool {
+        self.peers().aws_lc.is_some()
+    }
+
     /// Returns the usual length of the key in bytes.
     pub const fn key_bytes(self) -> usize {
         self.facts().key_bytes.usual

@@ -3,7 +3,7 @@
 //!
 //! A descriptor is used once per batch, never once per block: for blocks it gives out a function.
 
-use crate::aead::AeadJob;
+use crate::aead::{AeadJob, AeadLengths};
 use crate::cipher_lanes::HandOver;
 use crate::cost::AeadCosts;
 use crate::facts::Facts;
@@ -186,16 +186,26 @@ pub(crate) struct DigestDescriptor {
 pub(crate) struct AeadDescriptor {
     pub(crate) name: &'static str,
     pub(crate) facts: Facts,
+    /// Returns whether it has nonces and tags of these lengths.
+    pub(crate) takes: fn(AeadLengths) -> bool,
     /// Expands a key of the right length.
     pub(crate) expand: fn(&[u8]) -> Option<AeadSchedule>,
     /// Runs a job by the kernel of a tier, without special instructions.
     pub(crate) portable: fn(Tier, Direction, &mut AeadJob<'_>),
+    /// Runs a job by a library that finds the machine's instructions itself, where there are no kernels of ours for
+    /// them.
+    pub(crate) native: Option<fn(Direction, &mut AeadJob<'_>)>,
     /// Runs the pending jobs for which this machine has instructions; others stay pending.
     pub(crate) instructions: fn(Features, Direction, &mut [AeadJob<'_>]),
     /// The costs of these kernels and of AWS-LC; `None` if this machine has no instructions for ours.
     pub(crate) costs: fn(Features, Direction) -> Option<AeadCosts>,
     pub(crate) peers: PeerNames,
     pub(crate) promises: &'static [Promise],
+}
+
+/// Returns whether these are the lengths of an AEAD that has no others.
+pub(crate) fn only_usual(lengths: AeadLengths) -> bool {
+    lengths == AeadLengths::USUAL
 }
 
 /// Returns false: single messages run by ordinary code.

@@ -59,7 +59,7 @@ mod word_lanes;
 
 pub use crate::blake3::{ChainingValue, LEAF_BYTES};
 pub use crate::des::double::DoubleBoxDes;
-pub use aead::{AeadJob, AeadKey};
+pub use aead::{AeadJob, AeadKey, AeadKeyError, AeadLengths};
 pub use algorithm::{Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Gmac};
 pub use asymmetric::{
     ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Refusal,

@@ -53,6 +53,7 @@ macro_rules! aeads {
         $then! {
             aead {
                 gcm(Gcm: BoxedKey) { Aes128Gcm = AES_128_GCM "AES-128-GCM, SP 800-38D, 96-bit nonce, 128-bit tag.", Aes256Gcm = AES_256_GCM "AES-256-GCM." }
+                ccm(Ccm: BoxedKey) { Aes128Ccm = AES_128_CCM "AES-128-CCM, SP 800-38C: nonces of 7 to 12 bytes, tags of 4 to 16.", Aes256Ccm = AES_256_CCM "AES-256-CCM." }
                 chacha(ChaCha: Key) { ChaCha20Poly1305 = CHACHA20_POLY1305 "ChaCha20-Poly1305, RFC 8439." }
             }
         }

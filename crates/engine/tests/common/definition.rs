@@ -4,7 +4,8 @@
 use aws_lc_rs::{aead, hmac};
 use sealane_engine::{Job, Mac, Protection, Session};
 use sealane_transform::{
-    Aead, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Kernels, Mode, Tier,
+    Aead, AeadJob, AeadKey, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Kernels,
+    Mode, Tier,
 };
 
 fn slow() -> Kernels {
@@ -61,24 +62,33 @@ pub(crate) fn slow_seal(session: &Session, job: &Job, bytes: &mut [u8]) {
                 slow_encrypt(Cipher::Block(cipher, Mode::Cbc), data, &iv, chain);
             }
         }
-        Protection::Null | Protection::Aead(_) | Protection::Mac { .. } => {}
+        Protection::Null | Protection::Aead(_) | Protection::ShortAead { .. } | Protection::Mac { .. } => {}
     }
     if protection.tag_bytes() == 0 {
         return;
     }
     bytes[job.tag.range()].fill(0);
     let mut clear = bytes[job.clear.range()].to_vec();
-    let tag = if let Protection::Aead(algorithm) = protection {
+    let tag = if let Some((algorithm, lengths)) = protection.aead() {
         clear.extend(job.suffix.bytes());
-        let algorithm = match algorithm {
-            Aead::Aes128Gcm => &aead::AES_128_GCM,
-            Aead::Aes256Gcm => &aead::AES_256_GCM,
-            Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
-        };
-        let key = aead::LessSafeKey::new(aead::UnboundKey::new(algorithm, cipher_key).unwrap());
-        let nonce = aead::Nonce::assume_unique_for_key(*job.iv.first_chunk().unwrap());
+        let nonce = *job.iv.first_chunk().unwrap();
         let body = &mut bytes[job.body.range()];
-        key.seal_in_place_separate_tag(nonce, aead::Aad::from(clear), body).unwrap().as_ref().to_vec()
+        let library = match algorithm {
+            Aead::Aes128Gcm => Some(&aead::AES_128_GCM),
+            Aead::Aes256Gcm => Some(&aead::AES_256_GCM),
+            Aead::ChaCha20Poly1305 => Some(&aead::CHACHA20_POLY1305),
+            Aead::Aes128Ccm | Aead::Aes256Ccm => None,
+        };
+        if let Some(library) = library {
+            let key = aead::LessSafeKey::new(aead::UnboundKey::new(library, cipher_key).unwrap());
+            let nonce = aead::Nonce::assume_unique_for_key(nonce);
+            key.seal_in_place_separate_tag(nonce, aead::Aad::from(clear), body).unwrap().as_ref().to_vec()
+        } else {
+            let key = AeadKey::with(algorithm, lengths, cipher_key).unwrap();
+            let mut jobs = [AeadJob::seal(&key, nonce, &clear, Buffer::in_place(body))];
+            assert_eq!(slow().seal(algorithm, &mut jobs), 0);
+            jobs[0].tag.to_vec()
+        }
     } else {
         clear.extend(&bytes[job.body.range()]);
         clear.extend(job.suffix.bytes());

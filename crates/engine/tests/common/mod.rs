@@ -18,7 +18,7 @@ use sealane_engine::{
     Provider, Queue, Scheduler, Session, Span, Submitter, Suffix, Work,
 };
 use sealane_lanes::Clock;
-use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
+use sealane_transform::{Aead, AeadLengths, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
 
 /// Returns all implementations that can run a session on this machine.
 pub(crate) fn implementations() -> Vec<Implementations> {
@@ -120,6 +120,11 @@ fn macs() -> Vec<Mac> {
 pub(crate) fn protections() -> Vec<Protection> {
     let mut all = vec![Protection::Null];
     all.extend(Aead::ALL.map(Protection::Aead));
+    let short = [(Aead::Aes128Ccm, 8), (Aead::Aes128Ccm, 16), (Aead::Aes256Ccm, 12)];
+    all.extend(short.map(|(aead, tag_bytes)| Protection::ShortAead {
+        aead,
+        lengths: AeadLengths { nonce_bytes: 11, tag_bytes },
+    }));
     let macs = macs();
     for (index, cipher) in ciphers().into_iter().enumerate() {
         let mac = macs[index % macs.len()];

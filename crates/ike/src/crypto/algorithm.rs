@@ -38,6 +38,18 @@ pub enum Encryption {
     Aes128Gcm,
     /// ChaCha20-Poly1305 (RFC 7634).
     ChaCha20Poly1305,
+    /// AES-256-CCM with a 16-byte check value (RFC 4309, RFC 5282).
+    Aes256Ccm16,
+    /// AES-128-CCM with a 16-byte check value.
+    Aes128Ccm16,
+    /// AES-256-CCM with a 12-byte check value.
+    Aes256Ccm12,
+    /// AES-128-CCM with a 12-byte check value.
+    Aes128Ccm12,
+    /// AES-256-CCM with an 8-byte check value.
+    Aes256Ccm8,
+    /// AES-128-CCM with an 8-byte check value.
+    Aes128Ccm8,
     /// AES-256-CBC.
     Aes256Cbc,
     /// AES-128-CBC.
@@ -48,6 +60,12 @@ table! { Encryption:
     Aes256Gcm = 20, "aes256gcm16";
     Aes128Gcm = 20, "aes128gcm16";
     ChaCha20Poly1305 = 28, "chacha20poly1305";
+    Aes256Ccm16 = 16, "aes256ccm16";
+    Aes128Ccm16 = 16, "aes128ccm16";
+    Aes256Ccm12 = 15, "aes256ccm12";
+    Aes128Ccm12 = 15, "aes128ccm12";
+    Aes256Ccm8 = 14, "aes256ccm8";
+    Aes128Ccm8 = 14, "aes128ccm8";
     Aes256Cbc = 12, "aes256";
     Aes128Cbc = 12, "aes128";
 }
@@ -56,19 +74,48 @@ impl Encryption {
     /// Returns the length of the key in bytes, without salt.
     pub const fn key_bytes(self) -> usize {
         match self {
-            Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes256Cbc => 32,
-            Self::Aes128Gcm | Self::Aes128Cbc => 16,
+            Self::Aes256Gcm
+            | Self::ChaCha20Poly1305
+            | Self::Aes256Ccm16
+            | Self::Aes256Ccm12
+            | Self::Aes256Ccm8
+            | Self::Aes256Cbc => 32,
+            Self::Aes128Gcm | Self::Aes128Ccm16 | Self::Aes128Ccm12 | Self::Aes128Ccm8 | Self::Aes128Cbc => {
+                16
+            }
         }
     }
 
     /// Returns the length in bytes of the salt that is derived behind the key.
     pub const fn salt_bytes(self) -> usize {
-        if self.is_combined() { 4 } else { 0 }
+        match (self.combined_check_bytes(), self.is_ccm()) {
+            (None, _) => 0,
+            (Some(_), true) => 3,
+            (Some(_), false) => 4,
+        }
     }
 
     /// Returns whether the encryption protects integrity too.
     pub const fn is_combined(self) -> bool {
-        matches!(self, Self::Aes256Gcm | Self::Aes128Gcm | Self::ChaCha20Poly1305)
+        self.combined_check_bytes().is_some()
+    }
+
+    const fn is_ccm(self) -> bool {
+        matches!(self.number(), 14..=16)
+    }
+
+    /// Returns the length in bytes of the check value, if the encryption protects integrity too.
+    pub const fn combined_check_bytes(self) -> Option<usize> {
+        match self {
+            Self::Aes256Gcm
+            | Self::Aes128Gcm
+            | Self::ChaCha20Poly1305
+            | Self::Aes256Ccm16
+            | Self::Aes128Ccm16 => Some(16),
+            Self::Aes256Ccm12 | Self::Aes128Ccm12 => Some(12),
+            Self::Aes256Ccm8 | Self::Aes128Ccm8 => Some(8),
+            Self::Aes256Cbc | Self::Aes128Cbc => None,
+        }
     }
 
     /// Returns the algorithm as a transform. ChaCha20 has one key length and therefore no attribute (RFC 7634,

@@ -35,7 +35,7 @@ struct Subject {
 impl Subject {
     fn all() -> Vec<Self> {
         let of = |algorithm| match algorithm {
-            Algorithm::Aead(aead) => Some((aead, false)),
+            Algorithm::Aead(aead) => aead.is_in_library().then_some((aead, false)),
             Algorithm::Gmac(gmac) => Some((gmac.aead(), true)),
             Algorithm::Digest(_) | Algorithm::Cipher(_) => None,
         };
@@ -68,6 +68,7 @@ impl Subject {
             Aead::Aes128Gcm => &aead::AES_128_GCM,
             Aead::Aes256Gcm => &aead::AES_256_GCM,
             Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+            Aead::Aes128Ccm | Aead::Aes256Ccm => unreachable!("aws-lc-rs has no CCM"),
         };
         let key = aead::UnboundKey::new(algorithm, &vec![7; self.aead.key_bytes()]);
         aead::LessSafeKey::new(key.expect("a key of the right length"))

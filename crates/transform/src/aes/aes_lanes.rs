@@ -16,47 +16,89 @@ use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Vectors in flight.
-const GROUPS: usize = 8;
+pub(crate) const GROUPS: usize = 8;
 
 /// Keys and chains of `L = GROUPS * B::LANES` lanes. Keys come first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
-pub(crate) struct AesLanes<'k, B, const L: usize> {
+pub(crate) struct Chains<'k, B, const L: usize> {
     keys: [[[u8; 16]; L]; 15],
     /// For CBC: the last sealed block. For CTR: the counter, least significant byte first.
     chain: [[u8; 16]; L],
-    mode: Mode,
-    direction: Direction,
     rounds: usize,
     /// The owner of each lane's keys.
     held: [Option<&'k Key>; L],
-    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     vector: PhantomData<B>,
 }
 
-impl<B, const L: usize> Drop for AesLanes<'_, B, L> {
+impl<B, const L: usize> Drop for Chains<'_, B, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys[..=self.rounds], [[0; 16]; L]);
         wipe(&mut self.chain, [0; 16]);
     }
 }
 
-impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
-    fn new(
-        mode: Mode,
-        direction: Direction,
-        rounds: usize,
-        crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
-    ) -> Self {
+impl<'k, B: Blocks, const L: usize> Chains<'k, B, L> {
+    /// Makes lanes for keys with that many rounds, at most 14.
+    pub(crate) fn new(rounds: usize) -> Self {
         let (keys, chain) = ([[[0; 16]; L]; 15], [[0; 16]; L]);
-        Self { mode, direction, rounds, keys, chain, held: [None; L], crypt_chunks, vector: PhantomData }
+        Self { keys, chain, rounds, held: [None; L], vector: PhantomData }
+    }
+
+    /// Gives a lane a key for one direction.
+    pub(crate) fn hold(&mut self, lane: usize, key: &'k Key, direction: Direction) {
+        if self.held[lane].is_some_and(|held| core::ptr::eq(held, key)) {
+            return;
+        }
+        self.held[lane] = Some(key);
+        let from = if direction == Direction::Decrypt { &key.decrypt } else { &key.encrypt };
+        for (lanes, key) in self.keys[..=self.rounds].iter_mut().zip(from) {
+            lanes[lane] = *key;
+        }
+    }
+
+    /// Returns the number of rounds of the keys.
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds
+    }
+
+    /// Returns a lane's chain.
+    pub(crate) fn chain(&mut self, lane: usize) -> &mut [u8; 16] {
+        &mut self.chain[lane]
+    }
+
+    /// Returns whether all lanes that have a key have the same one, which is then loaded once for all vectors.
+    #[inline(always)]
+    pub(crate) fn have_one_key(&self) -> bool {
+        let first = self.held[0].map_or(core::ptr::null(), core::ptr::from_ref);
+        self.held.iter().flatten().all(|&held| core::ptr::eq(held, first))
     }
 
     /// Returns the key of a round for a group of lanes.
     #[inline(always)]
-    fn key<const ONE_KEY: bool>(&self, round: usize, n: usize) -> B {
+    pub(crate) fn key<const ONE_KEY: bool>(&self, round: usize, n: usize) -> B {
         let keys = self.keys[round].as_ptr();
         // SAFETY: L = GROUPS * LANES keys a round, rounds at most 14.
         unsafe { if ONE_KEY { B::broadcast(keys) } else { B::load(keys.add(n * B::LANES)) } }
+    }
+
+    /// Returns the chains of all lanes.
+    #[inline(always)]
+    pub(crate) fn loaded(&self) -> [B; GROUPS] {
+        let mut chain = [B::zero(); GROUPS];
+        for (n, chain) in chain.iter_mut().enumerate() {
+            // SAFETY: L = GROUPS * LANES blocks.
+            *chain = unsafe { B::load(self.chain.as_ptr().add(n * B::LANES)) };
+        }
+        chain
+    }
+
+    /// Keeps the chains of all lanes.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, chain: [B; GROUPS]) {
+        for (n, chain) in chain.into_iter().enumerate() {
+            // SAFETY: L = GROUPS * LANES blocks.
+            unsafe { chain.store(self.chain.as_mut_ptr().add(n * B::LANES)) };
+        }
     }
 
     /// Runs one round of every lane, neither the first nor the last.
@@ -66,6 +108,26 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
             let key = self.key::<ONE_KEY>(round, n);
             *block = if DECRYPT { block.decrypt(key) } else { block.encrypt(key) };
         }
+    }
+}
+
+/// Lanes of a mode.
+#[repr(C, align(64))]
+pub(crate) struct AesLanes<'k, B, const L: usize> {
+    chains: Chains<'k, B, L>,
+    mode: Mode,
+    direction: Direction,
+    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
+}
+
+impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
+    fn new(
+        mode: Mode,
+        direction: Direction,
+        rounds: usize,
+        crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    ) -> Self {
+        Self { chains: Chains::new(rounds), mode, direction, crypt_chunks }
     }
 
     /// `HOW` selects ECB in both directions, CBC in both directions, or CTR. `ONE_KEY` says that all lanes with a
@@ -82,11 +144,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         rows: &mut Rows<L>,
         chunks: usize,
     ) {
-        let mut chain = [B::zero(); GROUPS];
-        for (n, chain) in chain.iter_mut().enumerate() {
-            // SAFETY: L = GROUPS * LANES blocks.
-            *chain = unsafe { B::load(self.chain.as_ptr().add(n * B::LANES)) };
-        }
+        let mut chain = self.chains.loaded();
         let (mut next, mut made) = ([B::zero(); GROUPS], [B::zero(); GROUPS]);
         for _ in 0..chunks {
             macro_rules! load {
@@ -118,10 +176,10 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
                             4 => chain[n].reverse(),
                             _ => input[n],
                         };
-                        block[n] = first.xor(self.key::<ONE_KEY>(0, n));
+                        block[n] = first.xor(self.chains.key::<ONE_KEY>(0, n));
                     }
                     $(
-                        self.round::<DECRYPT, ONE_KEY>(1 + $n, &mut block);
+                        self.chains.round::<DECRYPT, ONE_KEY>(1 + $n, &mut block);
                         if B::AHEAD && $number < 3 {
                             next[$n] = load!($n, $number + 1);
                         }
@@ -129,11 +187,11 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
                             store!($n, $number - 1);
                         }
                     )*
-                    for round in 1 + GROUPS..self.rounds {
-                        self.round::<DECRYPT, ONE_KEY>(round, &mut block);
+                    for round in 1 + GROUPS..self.chains.rounds {
+                        self.chains.round::<DECRYPT, ONE_KEY>(round, &mut block);
                     }
                     for n in 0..GROUPS {
-                        let key = self.key::<ONE_KEY>(self.rounds, n);
+                        let key = self.chains.key::<ONE_KEY>(self.chains.rounds, n);
                         let last = if DECRYPT { block[n].decrypt_last(key) } else { block[n].encrypt_last(key) };
                         (made[n], chain[n]) = match HOW {
                             2 => (last, last),
@@ -153,10 +211,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
             block!(3: 0 1 2 3 4 5 6 7);
             rows.advance();
         }
-        for (n, chain) in chain.into_iter().enumerate() {
-            // SAFETY: L = GROUPS * LANES blocks.
-            unsafe { chain.store(self.chain.as_mut_ptr().add(n * B::LANES)) };
-        }
+        self.chains.keep(chain);
     }
 
     /// See [`LaneKernel::crypt_chunks`].
@@ -165,9 +220,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
     /// The contract of [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // A single key is loaded once for all vectors.
-        let first = self.held[0].map_or(core::ptr::null(), core::ptr::from_ref);
-        let one_key = self.held.iter().flatten().all(|&held| core::ptr::eq(held, first));
+        let one_key = self.chains.have_one_key();
         macro_rules! chunks {
             ($how:literal, $decrypt:literal) => {
                 // SAFETY: the contract of this function is that of `chunks`; `one_key` was compared.
@@ -193,19 +246,13 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
 impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Some(key) = super::key_of(key) else { return };
-        self.chain[lane] = *iv;
+        let chain = self.chains.chain(lane);
+        *chain = *iv;
         if self.mode == Mode::Ctr {
-            self.chain[lane].reverse();
+            chain.reverse();
         }
-        if self.held[lane].is_some_and(|held| core::ptr::eq(held, &raw const *key)) {
-            return;
-        }
-        self.held[lane] = Some(key);
-        let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
-        let from = if backward { &key.decrypt } else { &key.encrypt };
-        for (lanes, key) in self.keys[..=self.rounds].iter_mut().zip(from) {
-            lanes[lane] = *key;
-        }
+        let direction = if self.mode == Mode::Ctr { Direction::Encrypt } else { self.direction };
+        self.chains.hold(lane, key, direction);
     }
 
     /// # Safety
@@ -216,7 +263,7 @@ impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
     }
 
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        let mut iv = self.chain[lane];
+        let mut iv = *self.chains.chain(lane);
         if self.mode == Mode::Ctr {
             iv.reverse();
         }

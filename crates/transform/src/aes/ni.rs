@@ -11,7 +11,7 @@
 use super::Key;
 use super::vector::{Blocks, Four, One};
 use crate::descriptor::Alone;
-use crate::isa::Features;
+use crate::isa::{Avx2, Features};
 use crate::job::Buffer;
 use crate::modes;
 use crate::modes::{Direction, Mode};
@@ -46,7 +46,7 @@ impl Ends {
 
 /// Runs all rounds on `N` vectors.
 #[inline(always)]
-fn rounds<B: Blocks, const N: usize, const OPEN: bool>(key: &Key, blocks: &mut [B; N]) {
+pub(crate) fn rounds<B: Blocks, const N: usize, const OPEN: bool>(key: &Key, blocks: &mut [B; N]) {
     let keys = if OPEN { &key.decrypt } else { &key.encrypt };
     // SAFETY: one block of the schedule's fifteen.
     let load = |round: usize| unsafe { B::broadcast(&raw const keys[round]) };
@@ -204,6 +204,19 @@ fn run_vaes(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &m
     let ends = Ends { source: data.source(), destination: data.destination() };
     // SAFETY: a buffer has so many bytes at both ends, which are the same or apart.
     unsafe { message::<Four>(key, mode, direction, iv, ends, data.len()) }
+}
+
+/// Transforms a message by CTR, from the first counter block on, with the largest instruction set available.
+pub(crate) fn count(avx2: Avx2, features: Features, key: &Key, first: &[u8; 16], data: &mut Buffer<'_>) {
+    let _ = avx2;
+    // SAFETY: the tokens prove AES-NI, SSSE3, SSE4.1 and AVX2, or AVX-512 F, BW and VL, and VAES.
+    unsafe {
+        if features.avx512.is_some() {
+            run_vaes(key, Mode::Ctr, Direction::Encrypt, first, data);
+        } else {
+            run_ni(key, Mode::Ctr, Direction::Encrypt, first, data);
+        }
+    }
 }
 
 fn avx2(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::aead::AeadJob;
 use crate::cost::{AeadCost, AeadCosts};
-use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
+use crate::descriptor::{AeadDescriptor, PeerNames, Promise, only_usual};
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::Status;
@@ -41,8 +41,10 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
         limits: Limits { blocks_a_key: u64::MAX, bytes_a_nonce: ((1 << 32) - 1) * 64 },
         source: "RFC 8439",
     },
+    takes: only_usual,
     expand: |key| Some(AeadSchedule::ChaCha(Zeroizing::new(key.try_into().ok()?))),
     portable,
+    native: None,
     instructions: run_widest,
     costs,
     peers: PeerNames {

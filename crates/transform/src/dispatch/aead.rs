@@ -23,9 +23,13 @@ impl Kernels {
     }
 
     /// Returns the tier that [`Self::seal`] and [`Self::open`] would use for `count` jobs.
-    pub fn aead_tier(&self, _: Aead, count: usize) -> Tier {
+    pub fn aead_tier(&self, algorithm: Aead, count: usize) -> Tier {
         if self.features.avx2.is_none() {
-            return self.single().min(Tier::Generic);
+            return if self.native(algorithm).is_some() {
+                Tier::Native
+            } else {
+                self.single().min(Tier::Generic)
+            };
         }
         self.tier.unwrap_or(if count > 1 { Tier::Batch } else { Tier::Native })
     }
@@ -33,6 +37,9 @@ impl Kernels {
     /// Returns the implementation that costs less for an AEAD on this machine: these kernels, or AWS-LC, which takes
     /// messages one by one.
     pub fn cheaper(&self, algorithm: Aead) -> Cheaper {
+        if !algorithm.is_in_library() {
+            return Cheaper::Own;
+        }
         let of =
             |direction| self.costs(algorithm, direction).map_or(Cheaper::Library, |costs| costs.cheaper());
         let (sealing, opening) = (of(Direction::Encrypt), of(Direction::Decrypt));
@@ -41,7 +48,14 @@ impl Kernels {
 
     /// Returns whether these kernels cost no more than AWS-LC for such jobs in one call.
     pub fn is_own_cheaper(&self, algorithm: Aead, direction: Direction, jobs: AeadTotals) -> bool {
-        self.costs(algorithm, direction).is_some_and(|costs| costs.is_own_cheaper(jobs))
+        !algorithm.is_in_library()
+            || self.costs(algorithm, direction).is_some_and(|costs| costs.is_own_cheaper(jobs))
+    }
+
+    /// Returns the library's code for single messages, if it runs as this machine's native code.
+    fn native(&self, algorithm: Aead) -> Option<fn(Direction, &mut AeadJob<'_>)> {
+        let is_wanted = self.single() == Tier::Native && self.features.have_libraries();
+        algorithm.descriptor().native.filter(|_| is_wanted)
     }
 
     /// Returns the costs of kernels with instructions; `None` if there are no such kernels, or if others are forced.
@@ -70,8 +84,12 @@ impl Kernels {
             }
             Tier::Reference | Tier::Generic => {}
         }
+        let native = self.native(algorithm);
         for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
-            (descriptor.portable)(self.single(), direction, job);
+            match native {
+                Some(native) => native(direction, job),
+                None => (descriptor.portable)(self.single(), direction, job),
+            }
         }
         jobs.iter().filter(|job| job.status != Status::Done).count()
     }

@@ -7,7 +7,7 @@ pub(crate) mod generic;
 pub(crate) mod kernel;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
-mod vector;
+pub(crate) mod vector;
 
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -15,7 +15,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::aead::AeadJob;
 use crate::aes;
 use crate::cost::{AeadCost, AeadCosts};
-use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
+use crate::descriptor::{AeadDescriptor, PeerNames, Promise, only_usual};
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::Status;
@@ -27,8 +27,10 @@ use crate::schedule::AeadSchedule;
 pub(crate) static AES_128_GCM: AeadDescriptor = AeadDescriptor {
     name: "aes-128-gcm",
     facts: facts(16),
+    takes: only_usual,
     expand: |key| Some(AeadSchedule::Gcm(Key::new(key))),
     portable,
+    native: None,
     instructions: run_widest::<10>,
     costs: |features, direction| costs(features, direction, COSTS_128),
     peers: PeerNames {
@@ -51,8 +53,10 @@ pub(crate) static AES_128_GCM: AeadDescriptor = AeadDescriptor {
 pub(crate) static AES_256_GCM: AeadDescriptor = AeadDescriptor {
     name: "aes-256-gcm",
     facts: facts(32),
+    takes: only_usual,
     expand: |key| Some(AeadSchedule::Gcm(Key::new(key))),
     portable,
+    native: None,
     instructions: run_widest::<14>,
     costs: |features, direction| costs(features, direction, COSTS_256),
     peers: PeerNames {
@@ -331,7 +335,7 @@ mod tests {
                 (sealed, tags, is_open && is_same)
             };
             let portable = run(&|direction, jobs| {
-                jobs.iter_mut().for_each(|job| super::portable(Tier::Generic, direction, job));
+                jobs.iter_mut().for_each(|job| portable(Tier::Generic, direction, job));
             });
             prop_assert!(portable.2);
             for features in [all, narrower, Features { vaes: None, ..narrower }] {

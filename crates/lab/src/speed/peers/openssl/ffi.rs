@@ -118,6 +118,8 @@ pub(super) struct Parameter {
 
 /// OSSL_PARAM_UTF8_STRING.
 pub(super) const UTF8_STRING: c_uint = 4;
+/// EVP_CTRL_AEAD_SET_IVLEN.
+const SET_IV_BYTES: c_int = 0x9;
 /// EVP_CTRL_AEAD_GET_TAG.
 const GET_TAG: c_int = 0x10;
 /// EVP_CTRL_AEAD_SET_TAG.
@@ -248,17 +250,21 @@ impl OpenSsl {
         // SAFETY: the key is as long as the algorithm's usual one, which is the length that the library reads.
         unsafe {
             let context = (self.functions.EVP_CIPHER_CTX_new)();
-            let cipher = CipherContext { library: self, algorithm, context };
+            let is_ccm = name.ends_with("-CCM");
+            let cipher = CipherContext { library: self, algorithm, context, is_ccm };
             let direction = c_int::from(encrypts);
+            let initialise = |algorithm, key| {
+                (self.functions.EVP_CipherInit_ex2)(context, algorithm, key, null(), direction, null()) == 1
+            };
+            let lengths = [(SET_IV_BYTES, 12), (SET_TAG, TAG_BYTES as c_int)];
+            // The lengths of CCM are part of its key.
             let ready = !context.is_null()
-                && (self.functions.EVP_CipherInit_ex2)(
-                    context,
-                    algorithm,
-                    key.as_ptr(),
-                    null(),
-                    direction,
-                    null(),
-                ) == 1
+                && initialise(algorithm, null())
+                && (!is_ccm
+                    || lengths.into_iter().all(|(which, bytes)| {
+                        (self.functions.EVP_CIPHER_CTX_ctrl)(context, which, bytes, null_mut()) == 1
+                    }))
+                && initialise(null_mut(), key.as_ptr())
                 && (self.functions.EVP_CIPHER_CTX_set_padding)(context, 0) == 1;
             Some(cipher).filter(|_| ready)
         }
@@ -336,6 +342,8 @@ pub(super) struct CipherContext {
     library: &'static OpenSsl,
     algorithm: Handle,
     context: Handle,
+    /// CCM must know a message's length and tag before its bytes.
+    is_ccm: bool,
 }
 
 impl CipherContext {
@@ -420,25 +428,23 @@ impl CipherContext {
         // SAFETY: the contract: a context of such an AEAD, and as many bytes of input and tag as are read;
         // slices have their lengths.
         unsafe {
-            (functions.EVP_CipherInit_ex2)(self.context, null_mut(), null(), nonce.as_ptr(), -1, null()) == 1
-                && (aad.is_empty()
-                    || (functions.EVP_CipherUpdate)(
-                        self.context,
-                        null_mut(),
-                        &raw mut written,
-                        aad.as_ptr(),
-                        aad_bytes,
-                    ) == 1)
-                && (functions.EVP_CipherUpdate)(
-                    self.context,
-                    output.as_mut_ptr(),
-                    &raw mut written,
-                    input,
-                    bytes,
-                ) == 1
-                && (tag.is_null()
-                    || (functions.EVP_CIPHER_CTX_ctrl)(self.context, SET_TAG, TAG_BYTES as c_int, tag) == 1)
-                && (functions.EVP_CipherFinal_ex)(self.context, rest.as_mut_ptr(), &raw mut written) == 1
+            let set_tag = || {
+                tag.is_null()
+                    || (functions.EVP_CIPHER_CTX_ctrl)(self.context, SET_TAG, TAG_BYTES as c_int, tag) == 1
+            };
+            let mut update = |to, from, bytes| {
+                (functions.EVP_CipherUpdate)(self.context, to, &raw mut written, from, bytes) == 1
+            };
+            (!self.is_ccm || set_tag())
+                && (functions.EVP_CipherInit_ex2)(self.context, null_mut(), null(), nonce.as_ptr(), -1, null())
+                    == 1
+                && (!self.is_ccm || update(null_mut(), null(), bytes))
+                && (aad.is_empty() || update(null_mut(), aad.as_ptr(), aad_bytes))
+                && update(output.as_mut_ptr(), input, bytes)
+                // The last of these compares the tag of CCM, and the final call that of others.
+                && (self.is_ccm
+                    || set_tag()
+                        && (functions.EVP_CipherFinal_ex)(self.context, rest.as_mut_ptr(), &raw mut written) == 1)
         }
     }
 }
