@@ -20,21 +20,16 @@ struct Group {
     is_kem: bool,
 }
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 9] = [
     Group::of_curve(c"secp256r1", c"prime256v1", c"EC", 23, 128),
     Group::of_curve(c"P-256", c"prime256v1", c"EC", 23, 128),
     Group::of_curve(c"secp384r1", c"secp384r1", c"EC", 24, 192),
     Group::of_curve(c"P-384", c"secp384r1", c"EC", 24, 192),
     Group::of_curve(c"x25519", c"X25519", c"X25519", 29, 128),
     Group::of_curve(c"X25519", c"X25519", c"X25519", 29, 128),
-    Group {
-        name: c"MLKEM768",
-        internal: c"",
-        algorithm: c"ML-KEM-768",
-        number: 0x0201,
-        security_bits: 192,
-        is_kem: true,
-    },
+    Group::of_kem(c"MLKEM512", c"ML-KEM-512", 0x0200, 128),
+    Group::of_kem(c"MLKEM768", c"ML-KEM-768", 0x0201, 192),
+    Group::of_kem(c"MLKEM1024", c"ML-KEM-1024", 0x0202, 256),
 ];
 
 impl Group {
@@ -46,6 +41,15 @@ impl Group {
         security_bits: c_int,
     ) -> Self {
         Self { name, internal, algorithm, number, security_bits, is_kem: false }
+    }
+
+    const fn of_kem(
+        name: &'static CStr,
+        algorithm: &'static CStr,
+        number: c_int,
+        security_bits: c_int,
+    ) -> Self {
+        Self { name, internal: c"", algorithm, number, security_bits, is_kem: true }
     }
 
     fn build(&self) -> Built {

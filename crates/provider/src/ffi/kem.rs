@@ -1,13 +1,14 @@
-//! provider-kem(7) and the keys of it: ML-KEM-768, which OpenSSL 3.5 and later ask for. X25519MLKEM768 of TLS 1.3 is
-//! made by OpenSSL of these keys and X25519's.
+//! provider-kem(7) and the keys of it: ML-KEM, which OpenSSL 3.5 and later ask for. X25519MLKEM768 and the like of TLS
+//! 1.3 are made by OpenSSL of these keys and those of curves.
 
 #![allow(unsafe_code)]
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params};
 use super::{Context, Dispatch, bytes, descriptions, table};
 use crate::counters::Counted;
-use crate::library::{CIPHERTEXT_BYTES, Kem, SECRET_BYTES, SEED_BYTES, Text};
+use crate::library::{Kem, SECRET_BYTES, SEED_BYTES, Text};
 use crate::reason::Reason;
+use sealane_transform::ml_kem::MlKemSet;
 use std::ffi::{c_int, c_uchar, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::{Arc, OnceLock};
@@ -17,41 +18,65 @@ const PRIVATE: c_int = 1;
 const PUBLIC: c_int = 2;
 
 /// An object that OpenSSL makes before its content is known.
-type Key = Arc<OnceLock<Kem>>;
+struct Object {
+    set: MlKemSet,
+    kem: OnceLock<Kem>,
+}
+
+type Key = Arc<Object>;
 type KemKey = Context<Key>;
 type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 
-pub(super) static KEYMGMT: &[Dispatch] = table![
-    1 => new_key,
-    2 => gen_init,
-    4 => gen_set_params,
-    5 => gen_settable_params,
-    6 => generate,
-    7 => gen_cleanup,
-    10 => free_key,
-    11 => get_params,
-    12 => gettable_params,
-    13 => set_params,
-    14 => settable_params,
-    21 => has,
-    23 => matches,
-    40 => import,
-    41 => types,
-    42 => export,
-    43 => types,
-    44 => duplicate_key,
-];
+/// A table of the keys of a set, by its place in [`MlKemSet::ALL`].
+macro_rules! keymgmt {
+    ($set:literal) => {
+        table![
+            1 => new_key::<$set>,
+            2 => gen_init::<$set>,
+            4 => gen_set_params,
+            5 => gen_settable_params,
+            6 => generate,
+            7 => gen_cleanup,
+            10 => free_key,
+            11 => get_params,
+            12 => gettable_params,
+            13 => set_params,
+            14 => settable_params,
+            21 => has,
+            23 => matches,
+            40 => import,
+            41 => types,
+            42 => export,
+            43 => types,
+            44 => duplicate_key,
+        ]
+    };
+}
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `provider`.
-unsafe extern "C" fn new_key(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in the context of this provider.
-    let core = unsafe { Context::<()>::shared(provider) }.core;
-    KemKey::give(core, Key::default())
+pub(super) static ML_KEM_512: &[Dispatch] = keymgmt!(0);
+pub(super) static ML_KEM_768: &[Dispatch] = keymgmt!(1);
+pub(super) static ML_KEM_1024: &[Dispatch] = keymgmt!(2);
+
+/// Returns an object without content.
+fn object(set: MlKemSet) -> Key {
+    Arc::new(Object { set, kem: OnceLock::new() })
+}
+
+/// Returns an object with its content.
+fn filled(kem: Kem) -> Key {
+    Arc::new(Object { set: kem.set(), kem: OnceLock::from(kem) })
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is null or a key of [`KEYMGMT`], and is used by
+/// The contract of provider functions, see [`super`]: `provider`.
+unsafe extern "C" fn new_key<const SET: usize>(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    KemKey::give(core, object(MlKemSet::ALL[SET]))
+}
+
+/// # Safety
+/// The contract of provider functions, see [`super`]: `key` is null or a key of this module, and is used by
 /// nobody afterwards.
 unsafe extern "C" fn free_key(key: *mut c_void) {
     // SAFETY: OpenSSL frees a key once.
@@ -59,35 +84,36 @@ unsafe extern "C" fn free_key(key: *mut c_void) {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`].
+/// The contract of provider functions, see [`super`]: `key` is a key of this module.
 unsafe extern "C" fn duplicate_key(key: *const c_void, selection: c_int) -> *mut c_void {
     // SAFETY: OpenSSL hands in a key of this provider. The content never changes, so both may share it.
     let own = unsafe { KemKey::shared(key.cast_mut()) };
     let copy = own.core.outcome(|| {
-        let public = match own.value.get() {
+        let set = own.value.set;
+        let public = match own.value.kem.get() {
             Some(kem) if selection & PUBLIC != 0 => kem.public()?,
-            _ => return Ok(Key::default()),
+            _ => return Ok(object(set)),
         };
         if selection & PRIVATE != 0 {
             return Ok(Arc::clone(&own.value));
         }
-        Ok(Arc::new(OnceLock::from(Kem::of_public(&public)?)))
+        Ok(filled(Kem::of_public(set, &public)?))
     });
     copy.map_or(null_mut(), |copy| KemKey::give(own.core, copy))
 }
 
 /// # Safety
-/// `key` is null, or a key of [`KEYMGMT`] that is not freed during `'a`. Other threads may use it.
+/// `key` is null, or a key of this module that is not freed during `'a`. Other threads may use it.
 unsafe fn kem<'a>(key: *const c_void) -> Option<&'a Kem> {
     if key.is_null() {
         return None;
     }
     // SAFETY: the contract: a KemKey that lives during the lifetime.
-    unsafe { KemKey::shared(key.cast_mut()) }.value.get()
+    unsafe { KemKey::shared(key.cast_mut()) }.value.kem.get()
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is null or a key of [`KEYMGMT`].
+/// The contract of provider functions, see [`super`]: `key` is null or a key of this module.
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
     if key.is_null() {
         return 0;
@@ -100,7 +126,7 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `one` and `other` are null or keys of [`KEYMGMT`].
+/// The contract of provider functions, see [`super`]: `one` and `other` are null or keys of this module.
 unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
     if selection & (PRIVATE | PUBLIC) == 0 {
         return 1;
@@ -125,17 +151,23 @@ extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `array`.
+/// The contract of provider functions, see [`super`]: `key` is a key of this module; `array`.
 unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
     own.core.succeeds(|| {
-        // FIPS 203, tables 2 and 3: category 3 is as strong as AES-192.
-        let mut filled = params.fill_number(c"bits", 768)
-            && params.fill_number(c"security-bits", 192)
-            && params.fill_number(c"security-category", 3)
-            && params.fill_number(c"max-size", CIPHERTEXT_BYTES as i64);
-        if let Some(kem) = own.value.get() {
+        let set = own.value.set;
+        // FIPS 203, tables 2 and 3: the categories are as strong as AES-128, 192 and 256.
+        let (bits, security_bits, category) = match set {
+            MlKemSet::MlKem512 => (512, 128, 1),
+            MlKemSet::MlKem768 => (768, 192, 3),
+            MlKemSet::MlKem1024 => (1024, 256, 5),
+        };
+        let mut filled = params.fill_number(c"bits", bits)
+            && params.fill_number(c"security-bits", security_bits)
+            && params.fill_number(c"security-category", category)
+            && params.fill_number(c"max-size", set.ciphertext_bytes() as i64);
+        if let Some(kem) = own.value.kem.get() {
             let public = kem.public()?;
             filled &= params.fill_octets(c"pub", &public) && params.fill_octets(c"encoded-pub-key", &public);
             if kem.has_private() && params.has(c"priv") {
@@ -157,18 +189,18 @@ extern "C" fn settable_params(_: *mut c_void) -> *const Param {
 /// Takes the encapsulation key of a peer in TLS.
 ///
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `array`.
+/// The contract of provider functions, see [`super`]: `key` is a key of this module; `array`.
 unsafe extern "C" fn set_params(key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
     own.core.succeeds(|| match params.octets(c"encoded-pub-key") {
-        Some(public) => fill(&own.value, Kem::of_public(public).map_err(|_| Reason::NoKey)?),
+        Some(public) => fill(&own.value, Kem::of_public(own.value.set, public).map_err(|_| Reason::NoKey)?),
         None => Ok(()),
     })
 }
 
 fn fill(key: &Key, kem: Kem) -> Result<(), Reason> {
-    key.set(kem).map_err(|_| Reason::NoKey)
+    key.kem.set(kem).map_err(|_| Reason::NoKey)
 }
 
 extern "C" fn types(_: c_int) -> *const Param {
@@ -178,17 +210,17 @@ extern "C" fn types(_: c_int) -> *const Param {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `array`.
+/// The contract of provider functions, see [`super`]: `key` is a key of this module; `array`.
 unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
     let (own, params) = unsafe { (KemKey::shared(key), Params::new(array)) };
     own.core.succeeds(|| {
-        let wants_private = selection & PRIVATE != 0;
+        let (set, wants_private) = (own.value.set, selection & PRIVATE != 0);
         let (public, private, seed) = (params.octets(c"pub"), params.octets(c"priv"), params.octets(c"seed"));
         let kem = match (seed.filter(|_| wants_private), private.filter(|_| wants_private), public) {
-            (Some(seed), ..) => Kem::of_seed(seed.try_into().map_err(|_| Reason::NoKey)?),
-            (None, Some(private), _) => Kem::of_private(private),
-            (None, None, Some(public)) => Kem::of_public(public),
+            (Some(seed), ..) => Kem::of_seed(set, seed.try_into().map_err(|_| Reason::NoKey)?),
+            (None, Some(private), _) => Kem::of_private(set, private),
+            (None, None, Some(public)) => Kem::of_public(set, public),
             (None, None, None) => return Err(Reason::NoKey),
         };
         let kem = kem.map_err(|_| Reason::NoKey)?;
@@ -206,7 +238,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Pa
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `key` is a key of [`KEYMGMT`]; `callback` may be called
+/// The contract of provider functions, see [`super`]: `key` is a key of this module; `callback` may be called
 /// with `argument`.
 unsafe extern "C" fn export(
     key: *mut c_void,
@@ -217,7 +249,7 @@ unsafe extern "C" fn export(
     // SAFETY: OpenSSL hands in a key of this provider.
     let own = unsafe { KemKey::shared(key) };
     let built = own.core.outcome(|| {
-        let kem = own.value.get().ok_or(Reason::NoKey)?;
+        let kem = own.value.kem.get().ok_or(Reason::NoKey)?;
         let mut built = Built::default();
         if selection & PUBLIC != 0 {
             built.octets(c"pub", &kem.public()?);
@@ -237,6 +269,7 @@ unsafe extern "C" fn export(
 
 /// The properties of a key to be made.
 struct Wanted {
+    set: MlKemSet,
     /// The seed, if it is prescribed.
     seed: Option<Zeroizing<[u8; SEED_BYTES]>>,
     /// Whether it is only an object that gets a peer's half later.
@@ -247,11 +280,15 @@ type Generation = Context<Wanted>;
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `provider`; `array`.
-unsafe extern "C" fn gen_init(provider: *mut c_void, selection: c_int, array: *const Param) -> *mut c_void {
+unsafe extern "C" fn gen_init<const SET: usize>(
+    provider: *mut c_void,
+    selection: c_int,
+    array: *const Param,
+) -> *mut c_void {
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     let is_empty = selection & (PRIVATE | PUBLIC) == 0;
-    let generation = Generation::give(core, Wanted { seed: None, is_empty });
+    let generation = Generation::give(core, Wanted { set: MlKemSet::ALL[SET], seed: None, is_empty });
     // SAFETY: it was made just now; the array is OpenSSL's.
     if unsafe { gen_set_params(generation, array) } == 1 {
         return generation;
@@ -288,14 +325,14 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
     // SAFETY: OpenSSL hands in a value of `gen_init`.
     let own = unsafe { Generation::shared(generation) };
     let made = own.core.outcome(|| {
-        if own.value.is_empty {
-            return Ok(Key::default());
+        let Wanted { set, seed, is_empty } = &own.value;
+        if *is_empty {
+            return Ok(object(*set));
         }
-        let kem = match &own.value.seed {
-            Some(seed) => Kem::of_seed(seed)?,
-            None => Kem::generate()?,
-        };
-        Ok(Arc::new(OnceLock::from(kem)))
+        Ok(filled(match seed {
+            Some(seed) => Kem::of_seed(*set, seed)?,
+            None => Kem::generate(*set)?,
+        }))
     });
     made.map_or(null_mut(), |key| KemKey::give(own.core, key))
 }
@@ -347,7 +384,7 @@ unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
-/// is null or a key of [`KEYMGMT`]. The array is not used.
+/// is null or a key of this module. The array is not used.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { KemContext::of(context) };
@@ -363,13 +400,13 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Para
 }
 
 fn content(context: &KemContext) -> Result<&Kem, Reason> {
-    context.value.as_ref().and_then(|key| key.get()).ok_or(Reason::NoKey)
+    context.value.as_ref().and_then(|key| key.kem.get()).ok_or(Reason::NoKey)
 }
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 /// `out_length` is null, or a readable and writable number, aligned; `out` is null, or writable for as many
-/// bytes as `out_length` states, or [`CIPHERTEXT_BYTES`] if that is null. The same holds for `secret` and
+/// bytes as `out_length` states, or the ciphertext's length if that is null. The same holds for `secret` and
 /// `secret_length`, with [`SECRET_BYTES`].
 unsafe extern "C" fn encapsulate(
     context: *mut c_void,
@@ -383,7 +420,7 @@ unsafe extern "C" fn encapsulate(
     own.core.succeeds(|| {
         // SAFETY: OpenSSL hands in places for the lengths or null, and buffers of these lengths or null.
         unsafe {
-            let capacity = place(out_length, CIPHERTEXT_BYTES);
+            let capacity = place(out_length, content(own)?.set().ciphertext_bytes());
             let secret_capacity = place(secret_length, SECRET_BYTES);
             if out.is_null() {
                 return Ok(());

@@ -315,13 +315,20 @@ static CIPHER: &[Algorithm] = &[
     Algorithm::END,
 ];
 
-static KEM: &[Algorithm] = &[Algorithm::new(ML_KEM_768, PROPERTIES, kem::TABLE), Algorithm::END];
+static KEM: &[Algorithm] = &[
+    Algorithm::new(ML_KEM_512, PROPERTIES, kem::TABLE),
+    Algorithm::new(ML_KEM_768, PROPERTIES, kem::TABLE),
+    Algorithm::new(ML_KEM_1024, PROPERTIES, kem::TABLE),
+    Algorithm::END,
+];
 
 const ML_DSA_44: &CStr = c"ML-DSA-44:MLDSA44:id-ml-dsa-44:2.16.840.1.101.3.4.3.17";
 const ML_DSA_65: &CStr = c"ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.101.3.4.3.18";
 const ML_DSA_87: &CStr = c"ML-DSA-87:MLDSA87:id-ml-dsa-87:2.16.840.1.101.3.4.3.19";
 
+const ML_KEM_512: &CStr = c"ML-KEM-512:MLKEM512:id-alg-ml-kem-512:2.16.840.1.101.3.4.4.1";
 const ML_KEM_768: &CStr = c"ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2";
+const ML_KEM_1024: &CStr = c"ML-KEM-1024:MLKEM1024:id-alg-ml-kem-1024:2.16.840.1.101.3.4.4.3";
 
 static KEYMGMT: &[Algorithm] = &[
     Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, keymgmt::RSA),
@@ -332,7 +339,9 @@ static KEYMGMT: &[Algorithm] = &[
     Algorithm::new(ML_DSA_44, PROPERTIES, keymgmt::ML_DSA_44),
     Algorithm::new(ML_DSA_65, PROPERTIES, keymgmt::ML_DSA_65),
     Algorithm::new(ML_DSA_87, PROPERTIES, keymgmt::ML_DSA_87),
-    Algorithm::new(ML_KEM_768, PROPERTIES, kem::KEYMGMT),
+    Algorithm::new(ML_KEM_512, PROPERTIES, kem::ML_KEM_512),
+    Algorithm::new(ML_KEM_768, PROPERTIES, kem::ML_KEM_768),
+    Algorithm::new(ML_KEM_1024, PROPERTIES, kem::ML_KEM_1024),
     Algorithm::END,
 ];
 

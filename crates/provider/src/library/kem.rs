@@ -1,24 +1,30 @@
-//! ML-KEM-768 (FIPS 203).
+//! ML-KEM (FIPS 203).
 
 use super::{No, some, yes};
 use aws_lc_sys as c;
+use sealane_transform::ml_kem::MlKemSet;
 use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
 use zeroize::Zeroizing;
 
-/// The length of an encapsulation key in bytes.
-const PUBLIC_BYTES: usize = 1184;
-/// The length of a decapsulation key in bytes.
-const PRIVATE_BYTES: usize = 2400;
 /// The length of the seed (d, z) of a pair of keys in bytes.
 pub(crate) const SEED_BYTES: usize = 64;
-/// The length of a ciphertext in bytes.
-pub(crate) const CIPHERTEXT_BYTES: usize = 1088;
 /// The length of a shared secret in bytes.
 pub(crate) const SECRET_BYTES: usize = 32;
 
-/// The place of the encapsulation key within the decapsulation key (FIPS 203, algorithm 16).
-const PUBLIC_AT: usize = 1152;
+/// Returns the place of the encapsulation key within the decapsulation key: its hash and a secret value are behind it
+/// (FIPS 203, algorithm 16).
+fn public_at(set: MlKemSet) -> usize {
+    set.decapsulation_key_bytes() - 64 - set.encapsulation_key_bytes()
+}
+
+fn nid(set: MlKemSet) -> c_int {
+    match set {
+        MlKemSet::MlKem512 => c::NID_MLKEM512,
+        MlKemSet::MlKem768 => c::NID_MLKEM768,
+        MlKemSet::MlKem1024 => c::NID_MLKEM1024,
+    }
+}
 
 // # Safety
 // The declaration is that of AWS-LC at the version in the name. `context` is a context that was initialised to generate
@@ -39,6 +45,7 @@ unsafe extern "C" {
 /// An encapsulation key, with or without its decapsulation key: an `EVP_PKEY`.
 #[derive(Debug)]
 pub(crate) struct Kem {
+    set: MlKemSet,
     key: NonNull<c::EVP_PKEY>,
     seed: Option<Zeroizing<[u8; SEED_BYTES]>>,
     has_private: bool,
@@ -68,37 +75,36 @@ impl Drop for Context {
 
 impl Kem {
     /// Makes a new pair of keys.
-    pub(crate) fn generate() -> Result<Self, No> {
+    pub(crate) fn generate(set: MlKemSet) -> Result<Self, No> {
         let mut seed = Zeroizing::new([0; SEED_BYTES]);
         // SAFETY: the buffer has as many bytes.
         yes(unsafe { c::RAND_bytes(seed.as_mut_ptr(), SEED_BYTES) })?;
-        Self::of_seed(&seed)
+        Self::of_seed(set, &seed)
     }
 
     /// Makes the pair of keys of a seed.
-    pub(crate) fn of_seed(seed: &[u8; SEED_BYTES]) -> Result<Self, No> {
+    pub(crate) fn of_seed(set: MlKemSet, seed: &[u8; SEED_BYTES]) -> Result<Self, No> {
         // SAFETY: the function takes a constant, and no engine.
         let context = Context(some(unsafe { c::EVP_PKEY_CTX_new_id(c::EVP_PKEY_KEM, null_mut()) })?);
         let mut key = null_mut();
         let mut length = SEED_BYTES;
         // SAFETY: the context is valid; the seed is a buffer of the stated length.
         unsafe {
-            yes(c::EVP_PKEY_CTX_kem_set_params(context.0.as_ptr(), c::NID_MLKEM768))?;
+            yes(c::EVP_PKEY_CTX_kem_set_params(context.0.as_ptr(), nid(set)))?;
             yes(c::EVP_PKEY_keygen_init(context.0.as_ptr()))?;
             yes(keygen_deterministic(context.0.as_ptr(), &mut key, seed.as_ptr(), &mut length))?;
         }
-        Ok(Self { key: some(key)?, seed: Some(Zeroizing::new(*seed)), has_private: true })
+        Ok(Self { set, key: some(key)?, seed: Some(Zeroizing::new(*seed)), has_private: true })
     }
 
     /// Reads an encapsulation key.
     ///
     /// # Errors
     /// Fails if it does not have the form of one.
-    pub(crate) fn of_public(public: &[u8]) -> Result<Self, No> {
+    pub(crate) fn of_public(set: MlKemSet, public: &[u8]) -> Result<Self, No> {
         // SAFETY: the bytes are a slice with its length.
-        let key =
-            unsafe { c::EVP_PKEY_kem_new_raw_public_key(c::NID_MLKEM768, public.as_ptr(), public.len()) };
-        let kem = Self { key: some(key)?, seed: None, has_private: false };
+        let key = unsafe { c::EVP_PKEY_kem_new_raw_public_key(nid(set), public.as_ptr(), public.len()) };
+        let kem = Self { set, key: some(key)?, seed: None, has_private: false };
         // The coefficients are checked by the first use (FIPS 203, 7.2).
         kem.encapsulate().map(|_| ())?;
         Ok(kem)
@@ -108,25 +114,29 @@ impl Kem {
     ///
     /// # Errors
     /// Fails if the two do not belong together.
-    pub(crate) fn of_private(private: &[u8]) -> Result<Self, No> {
-        if private.len() != PRIVATE_BYTES {
+    pub(crate) fn of_private(set: MlKemSet, private: &[u8]) -> Result<Self, No> {
+        if private.len() != set.decapsulation_key_bytes() {
             return Err(No);
         }
-        let public = &private[PUBLIC_AT..PUBLIC_AT + PUBLIC_BYTES];
+        let public = &private[public_at(set)..][..set.encapsulation_key_bytes()];
         // SAFETY: the bytes are slices with their lengths.
         let key = unsafe {
             c::EVP_PKEY_kem_new_raw_key(
-                c::NID_MLKEM768,
+                nid(set),
                 public.as_ptr(),
                 public.len(),
                 private.as_ptr(),
                 private.len(),
             )
         };
-        let kem = Self { key: some(key)?, seed: None, has_private: true };
+        let kem = Self { set, key: some(key)?, seed: None, has_private: true };
         // SAFETY: this is a key.
         yes(unsafe { c::EVP_PKEY_kem_check_key(kem.key.as_ptr()) })?;
         Ok(kem)
+    }
+
+    pub(crate) fn set(&self) -> MlKemSet {
+        self.set
     }
 
     pub(crate) fn seed(&self) -> Option<&[u8; SEED_BYTES]> {
@@ -137,22 +147,22 @@ impl Kem {
         self.has_private
     }
 
-    pub(crate) fn public(&self) -> Result<[u8; PUBLIC_BYTES], No> {
-        let mut public = [0; PUBLIC_BYTES];
-        let mut length = PUBLIC_BYTES;
+    pub(crate) fn public(&self) -> Result<Vec<u8>, No> {
+        let mut length = self.set.encapsulation_key_bytes();
+        let mut public = vec![0; length];
         // SAFETY: the buffer has the stated length.
         yes(unsafe { c::EVP_PKEY_get_raw_public_key(self.key.as_ptr(), public.as_mut_ptr(), &mut length) })?;
-        if length == PUBLIC_BYTES { Ok(public) } else { Err(No) }
+        if length == public.len() { Ok(public) } else { Err(No) }
     }
 
-    pub(crate) fn private(&self) -> Result<Zeroizing<[u8; PRIVATE_BYTES]>, No> {
-        let mut private = Zeroizing::new([0; PRIVATE_BYTES]);
-        let mut length = PRIVATE_BYTES;
+    pub(crate) fn private(&self) -> Result<Zeroizing<Vec<u8>>, No> {
+        let mut length = self.set.decapsulation_key_bytes();
+        let mut private = Zeroizing::new(vec![0; length]);
         // SAFETY: the buffer has the stated length.
         yes(unsafe {
             c::EVP_PKEY_get_raw_private_key(self.key.as_ptr(), private.as_mut_ptr(), &mut length)
         })?;
-        if length == PRIVATE_BYTES { Ok(private) } else { Err(No) }
+        if length == private.len() { Ok(private) } else { Err(No) }
     }
 
     fn context(&self) -> Result<Context, No> {
@@ -161,10 +171,10 @@ impl Kem {
     }
 
     /// Makes a shared secret and a ciphertext for the owner of the decapsulation key.
-    pub(crate) fn encapsulate(&self) -> Result<([u8; CIPHERTEXT_BYTES], Zeroizing<[u8; SECRET_BYTES]>), No> {
+    pub(crate) fn encapsulate(&self) -> Result<(Vec<u8>, Zeroizing<[u8; SECRET_BYTES]>), No> {
         let context = self.context()?;
-        let (mut ciphertext, mut secret) = ([0; CIPHERTEXT_BYTES], Zeroizing::new([0; SECRET_BYTES]));
-        let (mut ciphertext_length, mut secret_length) = (CIPHERTEXT_BYTES, SECRET_BYTES);
+        let (mut ciphertext_length, mut secret_length) = (self.set.ciphertext_bytes(), SECRET_BYTES);
+        let (mut ciphertext, mut secret) = (vec![0; ciphertext_length], Zeroizing::new([0; SECRET_BYTES]));
         // SAFETY: the buffers have the stated lengths.
         yes(unsafe {
             c::EVP_PKEY_encapsulate(
@@ -203,22 +213,28 @@ mod tests {
 
     #[test]
     fn both_ends_have_the_same_secret() {
-        let pair = Kem::generate().unwrap();
-        let public = Kem::of_public(&pair.public().unwrap()).unwrap();
-        assert!(!public.has_private() && pair.has_private());
-        let again = Kem::of_private(&*pair.private().unwrap()).unwrap();
-        let (ciphertext, secret) = public.encapsulate().unwrap();
-        for key in [&pair, &again, &Kem::of_seed(pair.seed().unwrap()).unwrap()] {
-            assert_eq!(*key.decapsulate(&ciphertext).unwrap(), *secret);
+        for set in MlKemSet::ALL {
+            let pair = Kem::generate(set).unwrap();
+            let public = Kem::of_public(set, &pair.public().unwrap()).unwrap();
+            assert!(!public.has_private() && pair.has_private());
+            let again = Kem::of_private(set, &pair.private().unwrap()).unwrap();
+            let (ciphertext, secret) = public.encapsulate().unwrap();
+            for key in [&pair, &again, &Kem::of_seed(set, pair.seed().unwrap()).unwrap()] {
+                assert_eq!(*key.decapsulate(&ciphertext).unwrap(), *secret);
+            }
+            let mut changed = ciphertext.clone();
+            changed[7] ^= 1;
+            assert_ne!(*pair.decapsulate(&changed).unwrap(), *secret);
+            assert_eq!(pair.decapsulate(&ciphertext[1..]), Err(No));
+            let mut private = pair.private().unwrap();
+            private[public_at(set)] ^= 1;
+            assert!(Kem::of_private(set, &private).is_err());
+            // All coefficients are 4095, above the modulus.
+            assert!(Kem::of_public(set, &vec![0xff; set.encapsulation_key_bytes()]).is_err());
+            for other in MlKemSet::ALL.into_iter().filter(|other| *other != set) {
+                assert!(Kem::of_public(other, &pair.public().unwrap()).is_err());
+                assert!(Kem::of_private(other, &pair.private().unwrap()).is_err());
+            }
         }
-        let mut changed = ciphertext;
-        changed[7] ^= 1;
-        assert_ne!(*pair.decapsulate(&changed).unwrap(), *secret);
-        assert_eq!(pair.decapsulate(&ciphertext[1..]), Err(No));
-        let mut private = pair.private().unwrap();
-        private[PUBLIC_AT] ^= 1;
-        assert!(Kem::of_private(&*private).is_err());
-        // All coefficients are 4095, above the modulus.
-        assert!(Kem::of_public(&[0xff; PUBLIC_BYTES]).is_err());
     }
 }

@@ -16,7 +16,7 @@ mod text;
 
 pub(crate) use cipher::{Cipher, Kind, Mode};
 pub(crate) use hash::{DIGEST_BYTES_MAX, Digest, Hash};
-pub(crate) use kem::{CIPHERTEXT_BYTES, Kem, SECRET_BYTES, SEED_BYTES};
+pub(crate) use kem::{Kem, SECRET_BYTES, SEED_BYTES};
 pub(crate) use record::unpad;
 pub(crate) use text::Text;
 

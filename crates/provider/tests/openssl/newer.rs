@@ -45,7 +45,7 @@ fn a_newer_openssl_agrees_by_ml_kem() {
 
 fn agrees_by_ml_kem(world: &World) {
     let certificate = world.certificate("ec");
-    for group in ["X25519MLKEM768", "MLKEM768"] {
+    for group in ["X25519MLKEM768", "MLKEM512", "MLKEM768", "MLKEM1024", "SecP384r1MLKEM1024"] {
         for ours_serves in [true, false] {
             let (counting, counters) = world.counting();
             let accept = format!("127.0.0.1:{}", free_port());
