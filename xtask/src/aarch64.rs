@@ -25,7 +25,14 @@ pub(crate) fn run(root: &Path, processors: &[&str]) -> Result<()> {
     ensure!(answers(&COMPILER), "no {COMPILER}; Debian has it in gcc-aarch64-linux-gnu");
     for processor in if processors.is_empty() { &PROCESSORS[..] } else { processors } {
         let mut test = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        test.current_dir(root).args(["test", "--locked", "--package", "sealane-transform", "--target", TARGET]);
+        test.current_dir(root).args([
+            "test",
+            "--locked",
+            "--package",
+            "sealane-transform",
+            "--target",
+            TARGET,
+        ]);
         // Examples only measure, and the documentation's tests are those of any machine.
         test.args(["--lib", "--tests"]);
         test.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", COMPILER);
