@@ -194,7 +194,7 @@ fn note_nonces(maker: Maker, work: &Work, done: &Done) {
 /// Returns whether the sealed bytes are the text combined with a stream derived from key and nonce.
 fn takes_a_nonce(session: &Session) -> bool {
     match session.protection() {
-        Protection::Aead(_) => true,
+        Protection::Aead(_) | Protection::ShortAead { .. } => true,
         Protection::Cipher(cipher) | Protection::EncryptThenMac { cipher, .. } => {
             let facts = cipher.facts();
             facts.iv_bytes > 0 && !facts.chained

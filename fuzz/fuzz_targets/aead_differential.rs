@@ -3,6 +3,7 @@
 
 #![no_main]
 
+#[allow(dead_code, reason = "other users of it open as well")]
 #[path = "../../crates/transform/tests/common/ccm.rs"]
 mod foreign_ccm;
 

@@ -140,7 +140,7 @@ pub enum PeerError {
         /// One that it should have shown.
         known: PublicKey,
         /// File and line of the known key.
-        place: String,
+        place: Box<str>,
     },
     /// A client's key is not authorised.
     #[error("the client key {key} is not in the list of authorised peers")]

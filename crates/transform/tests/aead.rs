@@ -129,12 +129,14 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
 #[test]
 fn ccm_of_sp_800_38c() {
     let key: Vec<u8> = (0x40..0x50).collect();
-    let cases: [(u8, u8, u8, &[u8], &[u8]); 3] = [
-        (7, 8, 4, &hex!("7162015b"), &hex!("4dac255d")),
-        (8, 16, 16, &hex!("d2a1f0e051ea5f62081a7792073d593d"), &hex!("1fc64fbfaccd")),
-        (12, 20, 24, &hex!("e3b201a9f5b71a7a9b1ceaeccd97e70b6176aad9a4428aa5"), &hex!("484392fbc1b09951")),
+    // The lengths of nonce, clear bytes and data; sealed data, and the tag.
+    type Example<'a> = ([u8; 3], &'a [u8], &'a [u8]);
+    let cases: [Example<'_>; 3] = [
+        ([7, 8, 4], &hex!("7162015b"), &hex!("4dac255d")),
+        ([8, 16, 16], &hex!("d2a1f0e051ea5f62081a7792073d593d"), &hex!("1fc64fbfaccd")),
+        ([12, 20, 24], &hex!("e3b201a9f5b71a7a9b1ceaeccd97e70b6176aad9a4428aa5"), &hex!("484392fbc1b09951")),
     ];
-    for (nonce_bytes, aad_bytes, data_bytes, sealed, tag) in cases {
+    for ([nonce_bytes, aad_bytes, data_bytes], sealed, tag) in cases {
         let message = Message {
             lengths: AeadLengths { nonce_bytes, tag_bytes: tag.len() as u8 },
             nonce: padded(&(0x10..0x10 + nonce_bytes).collect::<Vec<_>>()),

@@ -68,7 +68,7 @@ enum Token {
     Below,
     /// `/**/`
     Between,
-    Either(Vec<Vec<Token>>),
+    Either(Vec<Vec<Self>>),
 }
 
 struct Parser<'a> {
@@ -264,7 +264,7 @@ impl Machine {
                     let mut branches = branches.iter().filter(|branch| !branch.is_empty()).peekable();
                     let mut ends = Vec::new();
                     while let Some(branch) = branches.next() {
-                        let other = branches.peek().is_some().then(|| self.0.len());
+                        let other = branches.peek().is_some().then_some(self.0.len());
                         self.0.extend(other.map(Step::Or));
                         self.add(branch);
                         ends.push(self.0.len());
@@ -366,7 +366,7 @@ impl Patterns {
             path => (&mut self.paths, literal(path)),
         };
         let is_ending = matches!(tokens.get(1), Some(Token::Star));
-        let is_plain = |key: &[u8]| !key.contains(&b'/') && !(is_ending && key.contains(&b'.'));
+        let is_plain = |key: &[u8]| !key.contains(&b'/') && (!is_ending || !key.contains(&b'.'));
         match key.filter(|key| tokens.first() != Some(&Token::Above) || is_plain(key)) {
             Some(key) => index.entry(key).or_default().push(self.count),
             None => {

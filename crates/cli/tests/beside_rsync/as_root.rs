@@ -1,4 +1,4 @@
-//! What only root copies: devices, and attributes of `security.` and `trusted.`.
+//! Entries and attributes that only root copies: devices, `security.` and `trusted.`.
 
 use super::*;
 use rustix::fs::{FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat};

@@ -33,12 +33,19 @@ pub(crate) struct Elsewhere {
     pub(crate) is_exact: bool,
 }
 
+/// The digest by which the receiver knows a path.
+type PathHash = [u8; 16];
+/// The digest of a name.
+type NameHash = [u8; 8];
+/// A file of some name: its path and size.
+type Alike = (PathHash, u64);
+
 /// See above.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
-    by_state: HashMap<(u64, Timestamp), Vec<([u8; 16], [u8; 8])>>,
+    by_state: HashMap<(u64, Timestamp), Vec<(PathHash, NameHash)>>,
     /// Those that were not taken yet.
-    by_name: Mutex<HashMap<[u8; 8], Vec<([u8; 16], u64)>>>,
+    by_name: Mutex<HashMap<NameHash, Vec<Alike>>>,
     count: usize,
 }
 
@@ -73,7 +80,7 @@ impl Moved {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = by_name.get_mut(&name_hash(path))?;
         let wanted = metadata.size_bytes;
-        let distance = |(_, (_, bytes)): &(usize, ([u8; 16], u64))| bytes.abs_diff(wanted);
+        let distance = |(_, (_, bytes)): &(usize, Alike)| bytes.abs_diff(wanted);
         let (index, (path, bytes)) = alike.iter().copied().enumerate().min_by_key(distance)?;
         let is_near = bytes.min(wanted) >= bytes.max(wanted) / 2;
         is_near.then(|| {

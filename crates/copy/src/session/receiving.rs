@@ -109,7 +109,7 @@ impl ReceivingSide<'_> {
             xattrs: plan.preserve.kinds_of_xattrs(),
             without_folders: comparison.is_some(),
             versions,
-            movable: plan.finds_moved().then(|| &receiving.files.movable),
+            movable: plan.finds_moved().then_some(&receiving.files.movable),
         });
         let mut tell = |message: Message| {
             if control.progress.cancel.load(Relaxed) {

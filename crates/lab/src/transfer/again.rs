@@ -9,11 +9,11 @@ use super::copies::Copies;
 use super::crossing::{Crossed, name, through};
 use crate::LabError;
 use crate::error::unavailable;
-use crate::load::Watch;
 use crate::experiment::{
     Axis, Claim, Coordinates, Experiment, Measure, Outcome, Plan, Profile, Repetition, Sample, Sampler, View,
     at,
 };
+use crate::load::Watch;
 use crate::peers::{PrivateSshd, timed};
 use crate::report::number;
 use crate::request::Request;
@@ -338,7 +338,8 @@ fn crossed(
         return Ok(Vec::new());
     }
     let (began, started, seed) = (Instant::now(), utc_now(), request.seed);
-    let most = request.copies.file_bytes_max.unwrap_or(u64::MAX).min(copies.bytes_max.max(full.min(64 << 20)));
+    let most =
+        request.copies.file_bytes_max.unwrap_or(u64::MAX).min(copies.bytes_max.max(full.min(64 << 20)));
     let size = bytes(request.profile, full).min(most);
     let Crossed { cells, skipped, .. } =
         through(request, part, &[LINK], Some(LINK_BYTES_PER_SECOND), |_| size, progress)?;

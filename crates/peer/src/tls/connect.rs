@@ -164,7 +164,7 @@ fn attempt(
                 address: address.clone(),
                 found: *key,
                 known: *known,
-                place,
+                place: place.into(),
             });
         }
         // Its first bytes are not TLS, so they were not altered TLS.

@@ -80,7 +80,7 @@ impl QueueTls {
             },
             Some((key, Recognition::Unknown)) => Err(PeerError::UnknownServer { address, key, file: file() }),
             Some((found, Recognition::Mismatch(known))) => {
-                let place = file().display().to_string();
+                let place = file().display().to_string().into();
                 Err(PeerError::WrongServer { address, found, known, place })
             }
             _ => Ok(()),

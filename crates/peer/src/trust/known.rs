@@ -71,7 +71,7 @@ impl KnownPeers {
                 address: peer.address.clone(),
                 found: peer.key,
                 known: other,
-                place: path.display().to_string(),
+                place: path.display().to_string().into(),
             }),
             None => Ok(()),
         })

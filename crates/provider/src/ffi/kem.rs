@@ -171,7 +171,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
             let public = kem.public()?;
             filled &= params.fill_octets(c"pub", &public) && params.fill_octets(c"encoded-pub-key", &public);
             if kem.has_private() && params.has(c"priv") {
-                filled &= params.fill_octets(c"priv", &*kem.private()?);
+                filled &= params.fill_octets(c"priv", &kem.private()?);
             }
             if let Some(seed) = kem.seed() {
                 filled &= params.fill_octets(c"seed", seed);
@@ -255,7 +255,7 @@ unsafe extern "C" fn export(
             built.octets(c"pub", &kem.public()?);
         }
         if selection & PRIVATE != 0 && kem.has_private() {
-            built.octets(c"priv", &*kem.private()?);
+            built.octets(c"priv", &kem.private()?);
             if let Some(seed) = kem.seed() {
                 built.octets(c"seed", seed);
             }

@@ -7,7 +7,7 @@ use crate::aead::{AeadJob, AeadLengths};
 /// Returns the first block of the authenticated text: flags, nonce, length of the data.
 pub(super) fn first_block(job: &AeadJob<'_>) -> [u8; 16] {
     let AeadLengths { nonce_bytes, tag_bytes } = job.key.lengths();
-    let flags = u8::from(!job.aad.is_empty()) << 6 | (tag_bytes - 2) / 2 << 3 | (14 - nonce_bytes);
+    let flags = u8::from(!job.aad.is_empty()) << 6 | ((tag_bytes - 2) / 2) << 3 | (14 - nonce_bytes);
     // The dispatcher refuses longer data than three bytes count, and the nonce leaves as many at least.
     let length = (job.data.len() as u32).to_be();
     (u128::from(flags) | nonce(job) | u128::from(length) << 96).to_le_bytes()

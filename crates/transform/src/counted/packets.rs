@@ -70,7 +70,7 @@ fn byte<W: Word>(words: &mut Option<(usize, W)>, bytes: &[u8], at: usize) -> W {
         }
     };
     *words = Some((index, word));
-    let low = if at % 4 == 0 { word } else { word.shr(8 * (at % 4) as u32) };
+    let low = if at.is_multiple_of(4) { word } else { word.shr(8 * (at % 4) as u32) };
     low & W::imm(0xff)
 }
 

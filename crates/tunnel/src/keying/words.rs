@@ -120,7 +120,7 @@ mod tests {
             address: address(),
             found: one,
             known: other,
-            place: place.to_owned(),
+            place: place.into(),
         };
         let cases = [
             (wrong("the command line"), "change its `key` in our site file"),

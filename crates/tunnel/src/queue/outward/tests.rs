@@ -213,7 +213,7 @@ fn queues_share_a_rate_and_the_memory() {
                 assert!(queue.charge <= common.limit_bytes());
             }
             // Lanes look at times of their own.
-            if (us + 3 * at as u64) % 10 > 0 {
+            if !(us + 3 * at as u64).is_multiple_of(10) {
                 continue;
             }
             batch.clear();
