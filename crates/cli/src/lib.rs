@@ -59,7 +59,7 @@ pub use digest::reread_any;
 
 pub use sealane_terminal::{exit, units};
 
-use args::{Cli, Command, Late};
+use args::{Cli, Command};
 use clap::{CommandFactory as _, FromArgMatches as _, error::ErrorKind};
 use digest::Kind;
 use exit::ExitStatus;
@@ -92,19 +92,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let outcome = match cli.command {
         // A transfer reports its own failures: as JSON, below its progress bar, or with advice how to resume.
         #[cfg(feature = "fleet")]
-        Command::Cp(Late(arguments)) if fleet::is_many(&arguments) => {
+        Command::Cp(args::Late(arguments)) if fleet::is_many(&arguments) => {
             return fleet::copy(*arguments, environment::arguments().split_off(1));
         }
         #[cfg(feature = "copy")]
-        Command::Cp(Late(arguments)) => return cp::run(*arguments),
+        Command::Cp(args::Late(arguments)) => return cp::run(*arguments),
         #[cfg(feature = "fleet")]
-        Command::Fleet(Late(arguments)) => return conclude(fleet::run(arguments)),
+        Command::Fleet(args::Late(arguments)) => return conclude(fleet::run(arguments)),
         #[cfg(feature = "copy")]
-        Command::Serve(Late(arguments)) => serve::run(arguments),
+        Command::Serve(args::Late(arguments)) => serve::run(arguments),
         #[cfg(feature = "tunnel")]
         Command::Tunnel(arguments) => tunnel::run(&arguments),
         #[cfg(feature = "engine")]
-        Command::Engine(Late(arguments)) => engine::run(arguments),
+        Command::Engine(args::Late(arguments)) => engine::run(arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Authorise(arguments) => peers::authorise(arguments),
         Command::Peers(arguments) => peers::run(&arguments),
