@@ -48,7 +48,7 @@ const COSTS: &[Cost] = &[
     cost(&["G16"], 65),
     cost(&["G18"], 28),
     cost(&[emulated::PART], 95),
-    cost(&[streams::PART], 140),
+    cost(&[streams::PART], 75),
     cost(&[far_ends::PART], 160),
     cost(&["providers"], 45),
     cost(&["tools"], 75),
