@@ -82,7 +82,7 @@ impl Moved {
         let wanted = metadata.size_bytes;
         let distance = |(_, (_, bytes)): &(usize, Alike)| bytes.abs_diff(wanted);
         let (index, (path, bytes)) = alike.iter().copied().enumerate().min_by_key(distance)?;
-        let is_near = bytes.min(wanted) >= bytes.max(wanted) / 2;
+        let is_near = bytes.min(wanted).saturating_mul(2) >= bytes.max(wanted);
         is_near.then(|| {
             alike.swap_remove(index);
             Elsewhere { path, bytes, is_exact: false }
