@@ -480,8 +480,9 @@ mod tests {
         let archive = options("-a a b");
         assert_eq!((archive.following, sum.following), (Following::Nowhere, Following::Roots));
         assert_eq!(archive.preserve.owner, Ownership::WherePossible);
-        let preserve = Preserve { owner: Ownership::WherePossible, ..sum.preserve.clone() };
-        assert_eq!(sum.preserve.owner, Ownership::Kept);
+        let preserve =
+            Preserve { owner: Ownership::WherePossible, privileges: false, ..sum.preserve.clone() };
+        assert!(sum.preserve.owner == Ownership::Kept && sum.preserve.privileges);
         let sum = Options { following: Following::Nowhere, preserve, ..sum };
         assert_eq!(format!("{archive:?}"), format!("{sum:?}"));
         assert!(sum.recursive && sum.preserve.hard_links && sum.preserve.xattrs && sum.preserve.folder_modes);

@@ -268,6 +268,7 @@ prose 'ESP goes in UDP, which every NAT passes. A gateway that takes ESP only as
     '`listen`, and no NAT on the way.' \
     'With `children = 4` in `[peers.ike]` up to four pairs of associations share the flows (RFC 9611), so that lanes do not all count' \
     'in one sequence and one replay window. Both ends must allow it. All of them use one UDP port, so a network card sees one flow.' \
+    '[Several queues](#several-queues) of the device have one pair each.' \
     '`sealane tunnel pki --ml-dsa pki-pq hq.example branch.example` makes certificates of ML-DSA-65 (FIPS 204), which a quantum computer does not' \
     'forge, for gateways of ours with `ml-dsa = true` beside `listen`. The standard for IKE is a draft (draft-ietf-ipsecme-ikev2-pqc-auth): without the line such' \
     'keys are refused, strongSwan 6.1 does not know them, and the two ends announce what they verify (RFC 9593). A certificate has 5 KB, so IKE sends it in' \
