@@ -40,7 +40,7 @@ usage: cargo xtask COMMAND
   soak-engine S    for so many seconds, nginx under load with a key of an engine that is killed each second, in a release build
   model-ike N      two ends of IKE whose exchanges cross in bad weather, in N histories, such as 100000; in a release build
   aarch64 [CPU]... all tests of the transforms on processors that qemu emulates, such as cortex-a72 and max (needs Debian's cross
-                   compiler and qemu-user; half an hour on two cores)
+                   compiler and qemu-user; it takes long)
   faces            check that each face of the program builds alone, and print its crates, lines and dependencies
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
