@@ -621,10 +621,8 @@ fn answer(control: &mut Control<'_>, mut table: Table) -> Result<(Equal, bool), 
     for numbers in table.differ.chunks(FOLDERS_PER_MESSAGE) {
         messages::send(control.channel, &Message::Differ(numbers.to_vec()))?;
     }
-    let mut gone: Vec<_> = table.theirs.values().map(|(number, _)| *number).collect();
-    if !table.finds_moved {
-        gone.clear();
-    }
+    let left = table.theirs.values().map(|(number, _)| *number);
+    let mut gone: Vec<_> = left.filter(|_| table.finds_moved).collect();
     gone.sort_unstable();
     for numbers in gone.chunks(FOLDERS_PER_MESSAGE) {
         messages::send(control.channel, &Message::Gone(numbers.to_vec()))?;

@@ -163,15 +163,15 @@ impl<'a> Bench<'a> {
     fn run(&self, command: Command) -> Result<Sample, LabError> {
         let before = link_bytes();
         let watch = Watch::begin();
-        let (wall, cpu, daemon) = timed_beside(self.sshd.as_ref(), command)?;
-        let is_disturbed = watch.is_disturbed(daemon.as_secs_f64());
-        let mut values = vec![(SECONDS, wall.as_secs_f64()), (CPU, cpu.as_secs_f64())];
+        let (wall, near, far) = timed_beside(self.sshd.as_ref(), command)?;
+        let is_disturbed = watch.is_disturbed(far.as_secs_f64());
+        let mut values = vec![(SECONDS, wall.as_secs_f64()), (CPU, (near + far).as_secs_f64())];
         values.extend(before.zip(link_bytes()).map(|(before, after)| (WIRE, (after - before) / 1e6)));
         Ok(Sample::of(values, is_disturbed))
     }
 }
 
-/// Runs a command to its end, and returns its wall time, the CPU time of it and of a private server, if there is one, and the server's alone.
+/// Runs a command to its end, and returns its wall time, its CPU time, and that of a private server meanwhile, if there is one.
 fn timed_beside(
     sshd: Option<&PrivateSshd>,
     command: Command,
@@ -179,8 +179,7 @@ fn timed_beside(
     let cpu = || sshd.map_or(Duration::ZERO, PrivateSshd::cpu);
     let before = cpu();
     let (wall, near) = timed(command)?;
-    let far = cpu().saturating_sub(before);
-    Ok((wall, near + far, far))
+    Ok((wall, near, cpu().saturating_sub(before)))
 }
 
 /// Returns the bytes that have passed the emulated link; `None` where there is none.
