@@ -368,6 +368,7 @@ fn names_are_arguments_and_the_table_fits_a_terminal() {
 fn on_80_columns(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" \"$@\" 2>/dev/null"]).arg(program::path()).args(arguments);
+    program::without_the_users_own(&mut command);
     let (status, written) = Terminal::start(&command, 80).end();
     assert_eq!(status, Some(0), "{written}");
     lines(&written)

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process;
 
 /// The most runs that are remembered.
 const RUNS_MAX: usize = 1_000;
@@ -61,7 +62,7 @@ impl Times {
             .unwrap_or_default()
     }
 
-    /// Writes them, and makes the folder.
+    /// Writes them, and makes the folder. Another program that reads them finds all of the old ones or all of the new ones.
     ///
     /// # Errors
     /// Fails if the folder or the file cannot be written.
@@ -70,7 +71,10 @@ impl Times {
             fs::create_dir_all(folder).map_err(LabError::file("cannot make", folder))?;
         }
         let text = serde_json::to_string(self).map_err(|error| LabError::Render(error.to_string()))?;
-        fs::write(path, text + "\n").map_err(LabError::file("cannot write", path))
+        // Whoever reads it meanwhile finds the old file or the new one.
+        let fresh = path.with_extension(format!("{}.new", process::id()));
+        let written = fs::write(&fresh, text + "\n").and_then(|()| fs::rename(&fresh, path));
+        written.inspect_err(|_| _ = fs::remove_file(&fresh)).map_err(LabError::file("cannot write", path))
     }
 
     /// Notes the time of a run that came to its end.

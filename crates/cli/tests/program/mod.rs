@@ -33,8 +33,13 @@ pub(crate) fn path() -> std::ffi::OsString {
 pub(crate) fn sealane(arguments: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("CLICOLOR_FORCE");
+    without_the_users_own(&mut command).env_remove("CLICOLOR_FORCE");
     command
+}
+
+/// Takes the user's own configuration, and what the program remembers of earlier runs of theirs, away from a command.
+pub(crate) fn without_the_users_own(command: &mut Command) -> &mut Command {
+    command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME")
 }
 
 /// Reports that this test cannot run here.
