@@ -3,9 +3,12 @@
 
 use std::hint::black_box;
 
-use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, AsymmetricJob, AsymmetricStep, Kernels};
+use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, AsymmetricJob, AsymmetricStep};
 
-use super::{COUNTS, Cell, Lengths, Options, PAIRS, SLACK, Verdict, pairs, verdict_of};
+use super::{COUNTS, Cell, Lengths, Options, PAIRS, SLACK, Verdict, pairs_of, verdict_of};
+
+/// Batches of operations whose random bytes decide how long one takes.
+const BATCHES: usize = 128;
 
 /// A kind of operation of an algorithm.
 struct Subject {
@@ -20,13 +23,24 @@ impl Subject {
 
     /// Measures one number of operations, each with a key of its own as far as the samples have such.
     fn cell(&self, options: &Options, count: usize, pair_count: usize, slice_seconds: f64) -> Cell {
-        let mut jobs: Vec<AsymmetricJob> =
+        let first: Vec<AsymmetricJob> =
             (0..count).map(|_| AsymmetricJob::new((self.step.sample)())).collect();
-        let mut call = |kernels: &Kernels| {
+        // Both sides take the same batches in turn, where one operation says little about others.
+        let renewed = || first.iter().map(|job| job.operation().renewed().map(AsymmetricJob::new)).collect();
+        let mut batches: Vec<Vec<AsymmetricJob>> = (1..BATCHES).map_while(|_| renewed()).collect();
+        batches.push(first);
+        let mut at = [0; 2];
+        let mut call = |is_single: bool| {
+            let (kernels, at) = match is_single {
+                true => (&options.single, &mut at[0]),
+                false => (&options.batch, &mut at[1]),
+            };
+            *at = (*at + 1) % batches.len();
+            let jobs = &mut batches[*at];
             jobs.iter_mut().for_each(AsymmetricJob::reset);
-            assert_eq!(kernels.asymmetric(black_box(&mut jobs)), 0);
+            assert_eq!(kernels.asymmetric(black_box(jobs)), 0);
         };
-        let pairs = pairs(options, &mut call, pair_count, slice_seconds);
+        let pairs = pairs_of(&mut call, pair_count, slice_seconds);
         Cell { subject: 0, count, lengths: Lengths::Equal(0), pairs }
     }
 

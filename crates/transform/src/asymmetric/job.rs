@@ -48,6 +48,12 @@ macro_rules! operations {
                 match self { $( Self::$name(task) => task.class(), )* }
             }
 
+            /// Returns the same operation with new random bytes, if these decide how long it takes: one such says
+            /// little about others.
+            pub fn renewed(&self) -> Option<Self> {
+                match self { $( Self::$name(task) => task.renewed().map(Self::$name), )* }
+            }
+
             pub(crate) fn costs(&self, isa: Isa) -> Option<LaneCosts> {
                 match self { $( Self::$name(task) => task.costs(isa), )* }
             }

@@ -49,6 +49,14 @@ pub(crate) trait Task {
     /// Returns the costs that decide about batches with an instruction set; `None` if it has no lanes there.
     fn costs(&self, isa: Isa) -> Option<LaneCosts>;
 
+    /// Returns the same operation with new random bytes, if these decide how long it takes.
+    fn renewed(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Computes it by code that follows the definition.
     fn reference(&self) -> Answer;
 

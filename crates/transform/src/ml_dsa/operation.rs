@@ -243,6 +243,14 @@ impl Task for Operation {
         }
     }
 
+    /// Of a signature: the random bytes decide how many attempts are rejected.
+    fn renewed(&self) -> Option<Self> {
+        match self {
+            Self::Sign { key, message, .. } => Some(Self::sign(Arc::clone(key), message.clone())),
+            Self::Generate { .. } | Self::Verify { .. } => None,
+        }
+    }
+
     fn reference(&self) -> Answer {
         self.run(
             |job| {

@@ -7,7 +7,7 @@
 use super::super::SpeedError;
 use super::super::work::{Done, Runner, Share, Work};
 use super::samples::Samples;
-use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, AsymmetricJob, Kernels, Tier};
+use sealane_transform::{Asymmetric, AsymmetricJob, Kernels, Tier};
 use std::hint::black_box;
 
 /// The measured work: a step, and the operations handed over together.
@@ -69,7 +69,7 @@ impl Ours {
 impl Runner<Load> for Ours {
     fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
         let step = if self.tier == Tier::Batch { load.batch } else { 1 };
-        let count = ASYMMETRIC_LANES.next_multiple_of(step);
+        let count = Samples::enough(load.algorithm, load.step).next_multiple_of(step);
         let mut samples = Samples::take(load.algorithm, load.step, count);
         let jobs = &mut samples.jobs;
         compare(*load, &self.kernels, &mut jobs[..step])?;
