@@ -15,6 +15,7 @@ use crate::report::number::{bytes, counted, duration};
 use crate::report::page::{self, ClaimRow, Section, doubt};
 use crate::studies::{self, Listed, PAPERS};
 use askama::Template;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 pub(super) const PROGRAM: &str = "sealane lab site";
@@ -140,12 +141,42 @@ fn entry(one: &Results<'_>) -> Entry {
 /// Returns a claim's result as a sentence.
 fn sentence((outcome, result): (&Outcome, &ClaimResult)) -> String {
     let row = page::claim_row(&outcome.experiment, result);
-    let statement = row.statement.trim_end_matches('.');
+    let statement = capitalised(row.statement.trim_end_matches('.'));
     let figures = match &*row.bound {
         "" => format!("found {}", row.estimate),
         bound => format!("found {}, claimed {bound}", row.estimate),
     };
     format!("{statement}: {} ({figures}).", row.verdict)
+}
+
+/// Returns a statement that begins as a sentence does, unless it begins with a name, such as `tcp/ip` or `send:`.
+fn capitalised(statement: &str) -> Cow<'_, str> {
+    let first = statement.split(' ').next().unwrap_or_default();
+    match statement.chars().next() {
+        Some(letter) if first.chars().all(|c| c.is_ascii_lowercase()) => {
+            Cow::Owned(format!("{}{}", letter.to_ascii_uppercase(), &statement[1..]))
+        }
+        _ => Cow::Borrowed(statement),
+    }
+}
+
+/// Tells how many of the claims that are not shown hold, and how many do not: at least one of the two.
+fn of_the_others(hold: usize, fail: usize) -> String {
+    let others = match hold + fail {
+        1 => "The other claim".to_owned(),
+        n => format!("The other {n} claims"),
+    };
+    let verb = |n: usize, one: &'static str, several: &'static str| if n == 1 { one } else { several };
+    match (hold, fail) {
+        (_, 0) => format!("{others} {}.", verb(hold, "holds", "hold")),
+        (0, _) => format!("{others} {} not hold.", verb(fail, "does", "do")),
+        _ => format!(
+            "Of the other {} claims {hold} {}, and {fail} {} not.",
+            hold + fail,
+            verb(hold, "holds", "hold"),
+            verb(fail, "does", "do")
+        ),
+    }
 }
 
 /// The most sentences in an answer.
@@ -167,7 +198,7 @@ fn findings<'a>(claims: impl Iterator<Item = (&'a Outcome, &'a ClaimResult)>) ->
     let rest = decided.len() - shown.len();
     if rest > 0 {
         let fail = fail.len() - shown.iter().filter(|(_, one)| one.verdict == Verdict::DoesNotHold).count();
-        lines.push(format!("Of {} more, {} hold and {fail} do not.", counted(rest, "claim"), rest - fail));
+        lines.push(of_the_others(rest - fail, fail));
     }
     let busy = open.iter().filter(|(_, result)| result.verdict == Verdict::MachineBusy).count();
     if busy > 0 {
@@ -319,4 +350,20 @@ pub(super) fn study(one: &Results<'_>, here: &Machine) -> Result<String, LabErro
 pub(super) fn glossary(here: &Machine) -> Result<String, LabError> {
     let frame = Frame::new(PROGRAM, ("Glossary", "", 0.0), here, &[])?;
     rendered(&Glossary { frame, terms: &GLOSSARY })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_begin_as_such_and_count_as_people_do() {
+        let begun = ["hashes gain nothing", "send: 2 lanes gain", "tcp/ip/fddi, send", "hmac-md5: header"];
+        let told = ["Hashes gain nothing", "send: 2 lanes gain", "tcp/ip/fddi, send", "hmac-md5: header"];
+        assert_eq!(begun.map(|one| capitalised(one).into_owned()), told);
+        assert_eq!(of_the_others(1, 0), "The other claim holds.");
+        assert_eq!(of_the_others(0, 2), "The other 2 claims do not hold.");
+        assert_eq!(of_the_others(1, 3), "Of the other 4 claims 1 holds, and 3 do not.");
+        assert_eq!(of_the_others(2, 1), "Of the other 3 claims 2 hold, and 1 does not.");
+    }
 }
