@@ -18,8 +18,13 @@ struct Crate {
 const ARROWS: &[Crate] = &[
     Crate { folder: "checksum", may_know: &[], why: "the Internet checksum alone: no C" },
     Crate {
+        folder: "native",
+        may_know: &[],
+        why: "AWS-LC through C: the only crate that knows its bindings",
+    },
+    Crate {
         folder: "transform",
-        may_know: &["checksum"],
+        may_know: &["native", "checksum"],
         why: "algorithms alone: no I/O, no threads; the checksum is in its catalogue",
     },
     Crate { folder: "wire", may_know: &["checksum"], why: "headers as bytes: no C" },
@@ -56,7 +61,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "ike",
-        may_know: &["ipsec", "transform"],
+        may_know: &["ipsec", "native", "transform"],
         why: "IKEv2 as a value: no socket, no clock; its tests compare names of suites with those of ESP",
     },
     Crate {
@@ -98,7 +103,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "asymmetric",
-        may_know: &["client", "transform"],
+        may_know: &["client", "native", "transform"],
         why: "public-key operations in the words of the client's protocol: no I/O",
     },
     Crate {
@@ -108,7 +113,7 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "provider",
-        may_know: &["asymmetric", "client", "service", "transform"],
+        may_know: &["asymmetric", "client", "native", "service", "transform"],
         why: "OpenSSL's view of the client, and ciphers in process; its tests run a service",
     },
     Crate {

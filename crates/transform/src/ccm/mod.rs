@@ -93,7 +93,7 @@ pub(crate) type BoxedKey = Box<Key>;
 pub(crate) struct Key {
     cipher: aes::Key,
     #[cfg(any(test, not(target_arch = "x86_64")))]
-    library: library::Key,
+    library: sealane_native::aes::Key,
 }
 
 impl Key {
@@ -101,7 +101,7 @@ impl Key {
         Some(Self {
             cipher: aes::Key::new(key),
             #[cfg(any(test, not(target_arch = "x86_64")))]
-            library: library::Key::new(key)?,
+            library: sealane_native::aes::Key::encrypting(key).ok()?,
         })
     }
 }

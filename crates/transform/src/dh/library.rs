@@ -1,7 +1,9 @@
 //! Diffie-Hellman by AWS-LC's modular exponentiation: the native tier.
 
+use sealane_native::Refused;
+use sealane_native::number::Natural;
+
 use super::{DhJob, DhOutcome};
-use crate::montgomery::library::Natural;
 use crate::montgomery::reference::from_bytes;
 
 /// Runs an operation.
@@ -13,15 +15,16 @@ pub(crate) fn run(job: &mut DhJob<'_>) {
     job.finish(outcome);
 }
 
-fn compute(job: &mut DhJob<'_>) -> Option<DhOutcome> {
+fn compute(job: &mut DhJob<'_>) -> Result<DhOutcome, Refused> {
     let group = job.key.group().prepared();
     let words = job.key.group().bits() / 64;
     let base = job.peer.unwrap_or(&[2]);
     if !group.bounds.hold(&from_bytes(base, words)) {
-        return Some(DhOutcome::BadPeer);
+        return Ok(DhOutcome::BadPeer);
     }
-    let power = group.library.as_ref()?.power_secret(&Natural::from_bytes(base)?, job.key.library()?)?;
+    let (modulus, exponent) = group.library.as_ref().zip(job.key.library()).ok_or(Refused)?;
+    let power = modulus.power_secret(&Natural::from_bytes(base)?, exponent)?;
     power.to_bytes(job.output)?;
     let is_taken = job.peer.is_none() || group.bounds.hold(&from_bytes(job.output, words));
-    Some(if is_taken { DhOutcome::Done } else { DhOutcome::BadPeer })
+    Ok(if is_taken { DhOutcome::Done } else { DhOutcome::BadPeer })
 }

@@ -23,9 +23,9 @@ pub(crate) use operation::{DH_2048, DH_3072, DH_4096};
 use core::fmt;
 use std::sync::OnceLock;
 
+use sealane_native::number::{Modulus as LibraryModulus, Natural};
 use zeroize::Zeroizing;
 
-use crate::montgomery::library::{Modulus as LibraryModulus, Natural};
 use crate::montgomery::reference::{Modulus, Words, from_bytes, to_bytes};
 use crate::montgomery::{Constants, TopAndOne};
 
@@ -130,7 +130,7 @@ impl DhGroup {
             let modulus = Modulus::new(&words).expect("the groups' primes are odd");
             let bounds = TopAndOne::new(&modulus);
             let constants = Constants::new(&modulus, self.bits());
-            Prepared { modulus, bounds, constants, library: LibraryModulus::new(self.prime()) }
+            Prepared { modulus, bounds, constants, library: LibraryModulus::new(self.prime()).ok() }
         })
     }
 }
@@ -169,7 +169,7 @@ impl DhPrivateKey {
         let words = from_bytes(exponent, max_bytes / 8);
         let mut padded = Zeroizing::new(vec![0; max_bytes]);
         to_bytes(&words, &mut padded);
-        Ok(Self { group, length, exponent: words, library: Natural::from_bytes(&padded) })
+        Ok(Self { group, length, exponent: words, library: Natural::from_bytes(&padded).ok() })
     }
 
     /// Draws an exponent.

@@ -1,10 +1,9 @@
 //! SHA-512 of a few bytes and a message, as Ed25519 hashes them: one at a time, or eight side by side.
 //!
-//! `unsafe`: AWS-LC's context of a hash, and this crate's lane kernel of SHA-512, which reads through
-//! pointers.
+//! `unsafe`: this crate's lane kernel of SHA-512, which reads through pointers.
 #![allow(unsafe_code)]
 
-use aws_lc_sys::{SHA512_CTX, SHA512_Final, SHA512_Transform, SHA512_Update};
+use sealane_native::states;
 use zeroize::Zeroize as _;
 
 use crate::sha512::{BLOCK, initial, reference as oracle};
@@ -89,29 +88,18 @@ pub(crate) fn library(message: &Message<'_>) -> [u8; 64] {
 /// Hashes by AWS-LC from block `n` on, where the state is that of the blocks before.
 fn finish(message: &Message<'_>, n: usize, state: &[u64; 8]) -> [u8; 64] {
     let absorbed = n * BLOCK;
-    let mut context =
-        SHA512_CTX { h: *state, Nl: 8 * absorbed as u64, Nh: 0, p: [0; BLOCK], num: 0, md_len: 64 };
     if absorbed > message.bytes() {
         // Only the length is left: the block before has the message's end and the first bit of the padding.
-        message.write(n, &mut context.p);
-        // SAFETY: a context of C's, and a block.
-        unsafe { SHA512_Transform(&raw mut context, context.p.as_ptr()) };
-        let made = bytes_of(&context.h);
-        context.h.zeroize();
+        let (mut state, mut block) = (*state, [0; BLOCK]);
+        message.write(n, &mut block);
+        states::sha512(&mut state, &block);
+        let made = bytes_of(&state);
+        state.zeroize();
         return made;
     }
     let head = message.head.get(absorbed..).unwrap_or(&[]);
     let body = message.body.get(absorbed.saturating_sub(message.head.len())..).unwrap_or(&[]);
-    let mut made = [0; 64];
-    // SAFETY: the context is one of C's that has absorbed whole blocks; the pointers are to so many bytes.
-    unsafe {
-        SHA512_Update(&raw mut context, head.as_ptr().cast(), head.len());
-        SHA512_Update(&raw mut context, body.as_ptr().cast(), body.len());
-        SHA512_Final(made.as_mut_ptr(), &raw mut context);
-    }
-    context.h.zeroize();
-    context.p.zeroize();
-    made
+    states::sha512_end(state, absorbed, [head, body])
 }
 
 /// Hashes up to eight messages; returns the words of each as a little-endian number has them. Lanes without a

@@ -70,7 +70,7 @@ impl Ed25519Key {
     /// Expands a seed: any 32 bytes are one.
     pub fn from_seed(seed: &[u8; ED25519_SEED_BYTES]) -> Self {
         let mut key = Self { pair: [0; 64], scalar: [0; 32], prefix: [0; 32] };
-        library::pair(seed, &mut key.pair);
+        sealane_native::curve25519::ed25519_pair(&mut key.pair, seed);
         let mut expanded = hash::library(&hash::Message { head: seed, body: &[] });
         let ([scalar, prefix], []) = expanded.as_chunks::<32>() else {
             unreachable!("64 bytes are twice 32")

@@ -1,33 +1,16 @@
 //! SHA-1 and SHA-256 by AWS-LC, block by block: the native kernels on architectures for which this crate has none,
 //! because AWS-LC detects a machine's instructions.
-//!
-//! It needs `unsafe` to call C: aws-lc-rs has whole messages only, but HMAC, streams and lanes continue from a
-//! chaining state.
-#![allow(unsafe_code)]
 
-use aws_lc_sys::{SHA_CTX, SHA1_Update, SHA256_TransformBlocks};
-use zeroize::Zeroize as _;
+use sealane_native::states;
 
 /// Absorbs whole blocks into a state of SHA-1.
 pub(crate) fn sha1(state: &mut [u32; 8], blocks: &[u8]) {
-    let [a, b, c, d, e, ..] = *state;
-    let mut context = SHA_CTX { h: [a, b, c, d, e], Nl: 0, Nh: 0, data: [0; 64], num: 0 };
-    let whole = blocks.as_chunks::<64>().0.as_flattened();
-    // SAFETY: the context is one of C's that has absorbed no part of a block, and the pointer is to so many bytes.
-    unsafe { SHA1_Update(&raw mut context, whole.as_ptr().cast(), whole.len()) };
-    state[..5].copy_from_slice(&context.h);
-    context.h.zeroize();
+    states::sha1(state, blocks.as_chunks().0);
 }
 
 /// Absorbs whole blocks into a state of SHA-256.
 pub(crate) fn sha256(state: &mut [u32; 8], blocks: &[u8]) {
-    let whole = blocks.as_chunks::<64>().0;
-    // The library's loops check for their end only after a block.
-    if whole.is_empty() {
-        return;
-    }
-    // SAFETY: eight words of state, and a pointer to so many blocks of 64 bytes, at least one.
-    unsafe { SHA256_TransformBlocks(state.as_mut_ptr(), whole.as_ptr().cast(), whole.len()) };
+    states::sha256(state, blocks.as_chunks().0);
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use aws_lc_rs::digest;
+use sealane_native::ml_kem::Key;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
@@ -85,14 +86,14 @@ pub enum MlKemKeyError {
 pub struct MlKemEncapsulationKey {
     set: MlKemSet,
     bytes: Box<[u8]>,
-    native: OnceLock<Option<library::Key>>,
+    native: OnceLock<Option<Key>>,
 }
 
 /// A decapsulation key, checked; wiped when dropped.
 pub struct MlKemDecapsulationKey {
     set: MlKemSet,
     bytes: Zeroizing<Vec<u8>>,
-    native: OnceLock<Option<library::Key>>,
+    native: OnceLock<Option<Key>>,
 }
 
 impl fmt::Debug for MlKemEncapsulationKey {
@@ -152,8 +153,8 @@ impl MlKemEncapsulationKey {
     }
 
     /// Returns AWS-LC's object of this key, made at the first call; none if there is no memory.
-    pub(crate) fn native(&self) -> Option<&library::Key> {
-        self.native.get_or_init(|| library::Key::public(self.set, &self.bytes)).as_ref()
+    pub(crate) fn native(&self) -> Option<&Key> {
+        self.native.get_or_init(|| library::public(self.set, &self.bytes)).as_ref()
     }
 }
 
@@ -198,8 +199,8 @@ impl MlKemDecapsulationKey {
     }
 
     /// Returns AWS-LC's object of this key, made at the first call; none if there is no memory.
-    pub(crate) fn native(&self) -> Option<&library::Key> {
-        self.native.get_or_init(|| library::Key::private(self.set, &self.bytes)).as_ref()
+    pub(crate) fn native(&self) -> Option<&Key> {
+        self.native.get_or_init(|| library::private(self.set, &self.bytes)).as_ref()
     }
 }
 

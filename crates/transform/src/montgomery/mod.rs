@@ -20,7 +20,6 @@ pub(crate) mod across;
 pub(crate) mod kernel;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
-pub(crate) mod library;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod table;

@@ -192,14 +192,14 @@ fn plain_numbers_agree_with_the_library() {
         for modulus in moduli(words, source) {
             let mut bytes = vec![0; 8 * words];
             reference::to_bytes(modulus.words(), &mut bytes);
-            let oracle = library::Modulus::new(&bytes).unwrap();
+            let oracle = sealane_native::number::Modulus::new(&bytes).unwrap();
             for kind in 0..5 {
                 let base = operand(&modulus, kind, source);
                 let exponent = source.words(1 + kind);
                 let [base_bytes, exponent_bytes] = [&base, &exponent].map(|number| {
                     let mut bytes = vec![0; 8 * number.len()];
                     reference::to_bytes(number, &mut bytes);
-                    library::Natural::from_bytes(&bytes).unwrap()
+                    sealane_native::number::Natural::from_bytes(&bytes).unwrap()
                 });
                 oracle.power_secret(&base_bytes, &exponent_bytes).unwrap().to_bytes(&mut bytes).unwrap();
                 let made = modulus.power(&base, &exponent);

@@ -3,12 +3,12 @@
 use core::fmt;
 use std::sync::OnceLock;
 
+use sealane_native::p256 as library;
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::curve::{self, Affine};
 use super::integer::{self, N, U256};
-use super::library::{self, EcKey};
 
 /// A key of P-256 is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,13 +53,18 @@ fn bytes_of_point(point: &Affine) -> [u8; 65] {
     bytes
 }
 
+/// Returns the big-endian bytes of a private key.
+fn secret_bytes(scalar: &U256) -> Zeroizing<[u8; 32]> {
+    Zeroizing::new(integer::to_bytes(scalar))
+}
+
 /// A private key of P-256 for ECDH and ECDSA, FIPS 186-5 section 6.1 and SP 800-56A.
 pub struct P256PrivateKey {
     scalar: U256,
     /// The public key, made when it is first needed.
     public: OnceLock<P256PublicKey>,
     /// AWS-LC's form, made when the first single operation needs it.
-    library: OnceLock<Option<EcKey>>,
+    library: OnceLock<Option<library::Key>>,
 }
 
 impl fmt::Debug for P256PrivateKey {
@@ -116,8 +121,8 @@ impl P256PrivateKey {
     }
 
     /// Returns AWS-LC's form; none if memory is short.
-    pub(super) fn library(&self) -> Option<&EcKey> {
-        self.library.get_or_init(|| EcKey::private(&self.scalar)).as_ref()
+    pub(super) fn library(&self) -> Option<&library::Key> {
+        self.library.get_or_init(|| library::Key::private(&secret_bytes(&self.scalar)).ok()).as_ref()
     }
 }
 
@@ -133,7 +138,7 @@ impl Eq for P256PrivateKey {}
 pub struct P256PublicKey {
     point: Affine,
     /// AWS-LC's form, made when the first single operation needs it.
-    library: OnceLock<Option<EcKey>>,
+    library: OnceLock<Option<library::Key>>,
 }
 
 impl fmt::Debug for P256PublicKey {
@@ -157,7 +162,7 @@ impl P256PublicKey {
 
     /// Returns the public key of a private one, as AWS-LC computes it; none if memory is short.
     pub(super) fn by_library(scalar: &U256) -> Option<Self> {
-        point_of_bytes(&library::public_bytes(scalar)?).map(Self::of_point)
+        point_of_bytes(&library::public_of(&secret_bytes(scalar)).ok()?).map(Self::of_point)
     }
 
     pub(super) const fn of_point(point: Affine) -> Self {
@@ -174,8 +179,8 @@ impl P256PublicKey {
     }
 
     /// Returns AWS-LC's form; none if memory is short.
-    pub(super) fn library(&self) -> Option<&EcKey> {
-        self.library.get_or_init(|| EcKey::public(&self.to_bytes())).as_ref()
+    pub(super) fn library(&self) -> Option<&library::Key> {
+        self.library.get_or_init(|| library::Key::public(&self.to_bytes()).ok()).as_ref()
     }
 }
 

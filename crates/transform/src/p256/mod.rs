@@ -33,7 +33,6 @@ mod inverse;
 mod key;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
-mod library;
 #[cfg(target_arch = "x86_64")]
 mod multiply;
 pub(crate) mod native;

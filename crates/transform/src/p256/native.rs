@@ -4,15 +4,15 @@
 
 use zeroize::Zeroize as _;
 
+use super::integer;
 use super::key::{P256PrivateKey, P256PublicKey};
 use super::nonce::Nonces;
 use super::reference::{integer_of_digest, parts_of_signature};
-use super::{integer, library};
 
 /// As [`super::reference::ecdh_reference`].
 pub(crate) fn ecdh_native(key: &P256PrivateKey, peer: &[u8], shared: &mut [u8; 32]) -> bool {
     *shared = [0; 32];
-    key.library().is_some_and(|key| library::ecdh(key, peer, shared))
+    key.library().is_some_and(|key| key.agree(peer, shared).is_ok())
 }
 
 /// As [`super::reference::sign_reference`].
@@ -26,7 +26,7 @@ pub(crate) fn sign_native(
     let Some(e) = integer_of_digest(digest) else { return false };
     let mut nonces = Nonces::new(key.scalar(), &e, hedge);
     let mut nonce = integer::to_bytes(&nonces.next());
-    let is_signed = key.library().is_some_and(|key| library::sign_with(key, digest, &nonce, signature));
+    let is_signed = key.library().is_some_and(|key| key.sign_with(digest, &nonce, signature).is_ok());
     nonce.zeroize();
     is_signed
 }
@@ -36,8 +36,9 @@ pub(crate) fn verify_native(key: &P256PublicKey, digest: &[u8], signature: &[u8;
     if digest.len() < super::SHORTEST_DIGEST_BYTES {
         return false;
     }
-    let Some((parts, key)) = parts_of_signature(signature).zip(key.library()) else { return false };
-    library::verify(key, digest, parts)
+    let ([r, s], []) = signature.as_chunks() else { unreachable!("64 bytes are twice 32") };
+    parts_of_signature(signature).is_some()
+        && key.library().is_some_and(|key| key.verify(digest, r, s).is_ok())
 }
 
 /// Returns the public key of a private key.

@@ -1,20 +1,12 @@
 //! ECDSA's nonces by RFC 6979 section 3.2, with HMAC-SHA-256, and hedged with additional data (section 3.6).
 //!
 //! The hash is AWS-LC's compression function. States and blocks are wiped when dropped.
-#![allow(unsafe_code)]
 
+use sealane_native::states;
 use zeroize::{Zeroize as _, ZeroizeOnDrop};
 
 use super::integer::{self, N, U256};
 use crate::sha256::INITIAL;
-
-/// Absorbs whole blocks.
-fn compress(state: &mut [u32; 8], blocks: &[[u8; 64]]) {
-    // SAFETY: the function reads `blocks.len()` blocks and changes the eight words of the state.
-    unsafe {
-        aws_lc_sys::SHA256_TransformBlocks(state.as_mut_ptr(), blocks.as_ptr().cast(), blocks.len());
-    }
-}
 
 /// HMAC-SHA-256's states after the two blocks of a 32-byte key.
 #[derive(ZeroizeOnDrop)]
@@ -39,7 +31,7 @@ impl Keyed {
             for (byte, key) in block.iter_mut().zip(key) {
                 *byte ^= key;
             }
-            compress(state, &[block]);
+            states::sha256(state, &[block]);
             block.zeroize();
         }
         Self { inner: states[0], outer: states[1] }
@@ -50,11 +42,11 @@ impl Keyed {
         let mut blocks = [[0; 64]; 3];
         let used = pad(&mut blocks, message);
         let mut state = self.inner;
-        compress(&mut state, &blocks[..used]);
+        states::sha256(&mut state, &blocks[..used]);
         let inner = bytes_of(&state);
         let used = pad(&mut blocks, &[&inner]);
         state = self.outer;
-        compress(&mut state, &blocks[..used]);
+        states::sha256(&mut state, &blocks[..used]);
         blocks.zeroize();
         bytes_of(&state)
     }

@@ -11,13 +11,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sealane_native::number::Natural;
 use zeroize::Zeroizing;
 
 use super::key::PlainPair;
 use super::{Operation, PublicJob, RsaOutcome, RsaPrivateKey, library, reference};
 use crate::asymmetric::{Answer, Refusal};
 use crate::isa::Features;
-use crate::montgomery::library::Natural;
 use crate::montgomery::reference::{Words, from_bytes, to_bytes};
 
 /// The prime of a half.
@@ -84,7 +84,7 @@ impl Halves {
         }
         let pair = Arc::new(key.take_plain_pair()?);
         let mut blinded = Zeroizing::new(vec![0; public.bytes()]);
-        key.multiply(&block, &pair.blind, &mut blinded)?;
+        key.multiply(&block, &pair.blind, &mut blinded).ok()?;
         let blinded = from_bytes(&blinded, public.bytes() / 8);
         let spent = Spent { key: Arc::clone(&key), pair: Arc::clone(&pair) };
         Some((Self { key, block, blinded, pair, features }, spent))
@@ -107,11 +107,11 @@ impl Halves {
         let natural = |number: &[u64]| {
             let mut bytes = Zeroizing::new(vec![0; 8 * number.len()]);
             to_bytes(number, &mut bytes);
-            Natural::from_bytes(&bytes)
+            Natural::from_bytes(&bytes).ok()
         };
-        let power = secret.library[place].power_secret(&natural(&base)?, &natural(exponent)?)?;
+        let power = secret.library[place].power_secret(&natural(&base)?, &natural(exponent)?).ok()?;
         let mut bytes = Zeroizing::new(vec![0; 8 * base.len()]);
-        power.to_bytes(&mut bytes)?;
+        power.to_bytes(&mut bytes).ok()?;
         Some(Half(from_bytes(&bytes, base.len())))
     }
 
@@ -123,7 +123,7 @@ impl Halves {
         let blinded = reference::joined(self.key.secret(), &p.0, &q.0);
         let [mut bytes, mut out] = [0, 1].map(|_| Zeroizing::new(vec![0; self.block.len()]));
         to_bytes(&blinded, &mut bytes);
-        self.key.multiply(&bytes, &self.pair.unblind, &mut out).ok_or(Refusal::Fault)?;
+        self.key.multiply(&bytes, &self.pair.unblind, &mut out).map_err(|_| Refusal::Fault)?;
         // Whether the check passed is no secret.
         if self.is_right(&out) { Ok(out) } else { Err(Refusal::Fault) }
     }

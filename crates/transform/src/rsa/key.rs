@@ -3,11 +3,11 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sealane_native::Refused;
+use sealane_native::number::{self as numbers, Natural};
+use sealane_native::rsa::{self as library, Components};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
-use super::library::{self, Components};
-use crate::montgomery::library as numbers;
-use crate::montgomery::library::Natural;
 use crate::montgomery::reference::{self, Modulus, Words, from_bytes, is_below};
 use crate::montgomery::{AcrossConstants, Constants, TopAndOne, limbs, split};
 
@@ -92,7 +92,7 @@ impl RsaPublicKey {
         {
             return Err(RsaKeyError::Exponent);
         }
-        let library = library::Key::public(n, e).ok_or(RsaKeyError::Exponent)?;
+        let library = library::Key::public(n, e).map_err(|_| RsaKeyError::Exponent)?;
         let bounds = TopAndOne::new(&modulus);
         let exponent = from_bytes(e, e.len().div_ceil(8)).to_vec();
         let constants = Constants::new(&modulus, bits);
@@ -249,9 +249,9 @@ impl RsaPrivateKey {
         if [dp, dq, qinv].iter().any(|number| bit_length(number) > half) {
             return Err(RsaKeyError::Inconsistent);
         }
-        let library = Self::checked(n, e, d, [p, q, dp, dq, qinv]).ok_or(RsaKeyError::Inconsistent)?;
+        let library = Self::checked(n, e, d, [p, q, dp, dq, qinv]).map_err(|_| RsaKeyError::Inconsistent)?;
         let natural_of =
-            |bytes: &[u8]| numbers::Modulus::new(trimmed(bytes)).ok_or(RsaKeyError::Inconsistent);
+            |bytes: &[u8]| numbers::Modulus::new(trimmed(bytes)).map_err(|_| RsaKeyError::Inconsistent);
         let natural = [natural_of(p)?, natural_of(q)?];
         let words = |bytes: &[u8]| from_bytes(bytes, half / 64);
         let prime = |bytes: &[u8]| Modulus::new(&words(bytes)).ok_or(RsaKeyError::Inconsistent);
@@ -279,18 +279,14 @@ impl RsaPrivateKey {
     }
 
     /// Has AWS-LC check the numbers, and returns its key.
-    fn checked(n: &[u8], e: &[u8], d: Option<&[u8]>, parts: [&[u8]; 5]) -> Option<library::Key> {
+    fn checked(n: &[u8], e: &[u8], d: Option<&[u8]>, parts: [&[u8]; 5]) -> Result<library::Key, Refused> {
         let (n, e) = (Natural::from_bytes(n)?, Natural::from_bytes(e)?);
         let d = match d {
             Some(d) => Natural::from_bytes(d)?,
             None => numbers::private_exponent(&e, parts[0], parts[1])?,
         };
-        let mut natural = [const { None }; 5];
-        for (number, bytes) in natural.iter_mut().zip(parts) {
-            *number = Some(Natural::from_bytes(bytes)?);
-        }
-        let [Some(p), Some(q), Some(dp), Some(dq), Some(qinv)] = natural else { return None };
-        library::Key::private([&n, &e, &d, &p, &q, &dp, &dq, &qinv])
+        let [p, q, dp, dq, qinv] = parts.map(Natural::from_bytes);
+        library::Key::private([&n, &e, &d, &p?, &q?, &dp?, &dq?, &qinv?])
     }
 
     /// Reads a key in PKCS #8 (`PrivateKeyInfo`) or PKCS #1 (`RSAPrivateKey`), DER.
@@ -300,7 +296,7 @@ impl RsaPrivateKey {
     /// [`RsaPrivateKey::from_components`].
     pub fn from_der(der: &[u8]) -> Result<Self, RsaKeyError> {
         let Components { public: [n, e], secret: [d, p, q, dp, dq, qinv] } =
-            library::Key::from_der(der).ok_or(RsaKeyError::Encoding)?.components();
+            library::Key::of_der(der).map_err(|_| RsaKeyError::Encoding)?.components();
         if [&e, &d, &p, &q, &dp, &dq, &qinv].iter().any(|number| number.is_empty()) {
             return Err(RsaKeyError::Encoding);
         }
@@ -338,11 +334,11 @@ impl RsaPrivateKey {
             let mut buffer = Zeroizing::new(vec![0; n.bytes()]);
             let r = n.modulus.power_of_two(limbs(n.bits) * 52);
             let mut form = |number: &Natural| {
-                number.to_bytes(&mut buffer)?;
+                number.to_bytes(&mut buffer).ok()?;
                 let words = from_bytes(&buffer, n.bits / 64);
                 Some(split(&n.modulus.multiply(&words, &r), limbs(n.bits)))
             };
-            let pairs = self.fresh_pairs()?;
+            let pairs = self.fresh_pairs().ok()?;
             pairs
                 .iter()
                 .map(|pair| Some(Pair { blind: form(&pair.blind)?, unblind: form(&pair.unblind)?, uses: 0 }))
@@ -360,27 +356,27 @@ impl RsaPrivateKey {
 
     /// Takes a blinding pair of plain numbers, which no other operation uses; `None` if the library fails.
     pub(crate) fn take_plain_pair(&self) -> Option<PlainPair> {
-        self.plain.take(|| self.fresh_pairs())
+        self.plain.take(|| self.fresh_pairs().ok())
     }
 
     /// Puts the squares of a pair into its place; drops the pair after [`PAIR_USES`] uses, or if the library fails.
     pub(crate) fn renew_plain_pair(&self, pair: &PlainPair) {
         let square = |number| self.modulus.multiply(number, number);
         if pair.uses + 1 < PAIR_USES
-            && let (Some(blind), Some(unblind)) = (square(&pair.blind), square(&pair.unblind))
+            && let (Ok(blind), Ok(unblind)) = (square(&pair.blind), square(&pair.unblind))
         {
             self.plain.pairs().push(PlainPair { blind, unblind, uses: pair.uses + 1 });
         }
     }
 
     /// Writes a b modulo n to all of `out`; `a` is big-endian like the result, and both are below n.
-    pub(crate) fn multiply(&self, a: &[u8], b: &Natural, out: &mut [u8]) -> Option<()> {
+    pub(crate) fn multiply(&self, a: &[u8], b: &Natural, out: &mut [u8]) -> Result<(), Refused> {
         self.modulus.multiply(&Natural::from_bytes(a)?, b)?.to_bytes(out)
     }
 
     /// Makes [`PAIRS`] pairs by one inversion: the inverse of the product of all r, times the product of the
     /// others.
-    fn fresh_pairs(&self) -> Option<Vec<PlainPair>> {
+    fn fresh_pairs(&self) -> Result<Vec<PlainPair>, Refused> {
         let (n, modulus) = (&self.public, &self.modulus);
         let mut exponent = vec![0; 8 * n.exponent.len()];
         reference::to_bytes(&n.exponent, &mut exponent);
@@ -397,7 +393,7 @@ impl RsaPrivateKey {
             randoms.push(random);
             products.push(product);
         }
-        let mut inverse = modulus.inverse(products.last()?)?;
+        let mut inverse = modulus.inverse(products.last().ok_or(Refused)?)?;
         let mut pairs = Vec::with_capacity(PAIRS);
         for i in (0..PAIRS).rev() {
             let unblind = match i.checked_sub(1) {
@@ -408,6 +404,6 @@ impl RsaPrivateKey {
             pairs.push(PlainPair { blind, unblind, uses: 0 });
             inverse = modulus.multiply(&inverse, &randoms[i])?;
         }
-        Some(pairs)
+        Ok(pairs)
     }
 }

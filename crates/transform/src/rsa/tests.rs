@@ -1,5 +1,4 @@
 //! RSA in three tiers: the same results, and the same refusals.
-#![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
@@ -34,22 +33,8 @@ pub(super) fn keys(bits: usize) -> Vec<&'static RsaPrivateKey> {
 }
 
 /// Makes a key by AWS-LC and returns it with its PKCS #1 encoding.
-pub(super) fn generated(bits: i32, exponent: u32) -> (RsaPrivateKey, Vec<u8>) {
-    use aws_lc_sys::RSA_private_key_to_bytes;
-    use aws_lc_sys::{BN_free, BN_new, BN_set_word, OPENSSL_free, RSA_free, RSA_generate_key_ex, RSA_new};
-    let (mut bytes, mut length) = (core::ptr::null_mut(), 0);
-    // SAFETY: valid pointers, each freed once.
-    let der = unsafe {
-        let (key, e) = (RSA_new(), BN_new());
-        assert_eq!(BN_set_word(e, u64::from(exponent)), 1);
-        assert_eq!(RSA_generate_key_ex(key, bits, e, core::ptr::null_mut()), 1);
-        assert_eq!(RSA_private_key_to_bytes(&raw mut bytes, &raw mut length, key), 1);
-        let der = core::slice::from_raw_parts(bytes, length).to_vec();
-        OPENSSL_free(bytes.cast());
-        BN_free(e);
-        RSA_free(key);
-        der
-    };
+pub(super) fn generated(bits: u16, exponent: u32) -> (RsaPrivateKey, Vec<u8>) {
+    let der = sealane_native::rsa::Key::generate(bits, exponent).unwrap().to_pkcs1().unwrap().to_vec();
     (RsaPrivateKey::from_der(&der).unwrap(), der)
 }
 
