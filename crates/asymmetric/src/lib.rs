@@ -5,7 +5,7 @@
 //! threads. All blind RSA's private operation and check its result before returning it. **Guarantees:** every key is of a [`sealane_client::KeyKind`]; every operation accepts any bytes and returns
 //! an answer or a status; private bytes are zeroed when dropped and appear in no `Debug` output.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod der;
 pub mod formats;

@@ -2,10 +2,11 @@
 
 use crate::der::private_for_pss;
 use crate::formats::{Found, look};
-use crate::library::{Padding, Pkey};
+use crate::library::{self, oaep, pkcs1, pss};
 use crate::ml_dsa::{Made, MlDsaFault, MlDsaKey};
 use sealane_client::key::of_pem;
 use sealane_client::{Answer, KeyKind, MlDsaSet, Operation, Status};
+use sealane_native::key::{Key, Padding};
 use sealane_transform::AsymmetricOperation;
 use sealane_transform::ed25519::Ed25519Key;
 use sealane_transform::p256::P256PrivateKey;
@@ -27,7 +28,7 @@ pub struct PrivateKey {
 
 /// The private half.
 enum Half {
-    Library(Pkey),
+    Library(Key),
     MlDsa(MlDsaKey),
 }
 
@@ -68,19 +69,19 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PrivateKey {
-    fn of(key: Pkey) -> Result<Self, NoKey> {
-        if let Some(set) = key.ml_dsa_set() {
-            let expanded = key.expanded().map_err(|_| NoKey)?;
+    fn of(key: Key) -> Result<Self, NoKey> {
+        if let Some(set) = library::ml_dsa_set(&key) {
+            let expanded = library::expanded(&key).map_err(|_| NoKey)?;
             let seed = key.to_pkcs8().ok().and_then(|pkcs8| Self::of_ml_dsa(&pkcs8)?.ok());
             let of_expanded = || MlDsaKey::of_expanded(set, &expanded).map_err(|_| NoKey);
             return seed.map_or_else(|| of_expanded().map(|made| Self::made(set, made)), Ok);
         }
-        let (key, kind) = key.unbound().ok_or(NoKey)?;
+        let (key, kind) = library::unbound(key).ok_or(NoKey)?;
         Self::of_unbound(key, kind)
     }
 
-    fn of_unbound(key: Pkey, kind: KeyKind) -> Result<Self, NoKey> {
-        let public = key.to_public_of(kind).ok_or(NoKey)?;
+    fn of_unbound(key: Key, kind: KeyKind) -> Result<Self, NoKey> {
+        let public = library::to_public_of(&key, kind).ok_or(NoKey)?;
         Ok(Self { key: Half::Library(key), kind, public, for_lanes: OnceLock::new() })
     }
 
@@ -110,7 +111,7 @@ impl PrivateKey {
         if let KeyKind::MlDsa(set) = kind {
             return Ok(Self::made(set, MlDsaKey::generate(set)));
         }
-        Self::of_unbound(Pkey::generate(kind).map_err(|_| NoKey)?, kind)
+        Self::of_unbound(library::generate(kind).map_err(|_| NoKey)?, kind)
     }
 
     /// Reads PKCS#8 in DER (RFC 5958).
@@ -121,7 +122,7 @@ impl PrivateKey {
         if let Some(found) = Self::of_ml_dsa(der) {
             return found.map_err(|_| NoKey);
         }
-        Self::of(Pkey::of_pkcs8(der).map_err(|_| NoKey)?)
+        Self::of(Key::of_pkcs8(der).map_err(|_| NoKey)?)
     }
 
     /// Reads a key in a usual format: PEM (PKCS#8, PKCS#1, SEC 1), DER of these or of PKCS#12 (RFC 7292), encrypted or not, or
@@ -149,14 +150,14 @@ impl PrivateKey {
             let sealed =
                 std::str::from_utf8(bytes).ok().and_then(|text| of_pem("ENCRYPTED PRIVATE KEY", text));
             let found = match sealed {
-                Some(sealed) => Pkey::of_encrypted_pkcs8(&sealed, secret),
-                None => Pkey::of_pem(bytes, secret),
+                Some(sealed) => Key::of_encrypted_pkcs8(&sealed, secret),
+                None => Key::of_pem(bytes, secret),
             };
             return Self::of(found.map_err(|_| NoKey)?);
         }
-        let plain = Pkey::of_pkcs8(bytes);
+        let plain = Key::of_pkcs8(bytes);
         let found = plain
-            .or_else(|no| if secret.is_empty() { Err(no) } else { Pkey::of_encrypted_pkcs8(bytes, secret) });
+            .or_else(|no| if secret.is_empty() { Err(no) } else { Key::of_encrypted_pkcs8(bytes, secret) });
         if let Ok(key) = found {
             return Self::of(key);
         }
@@ -164,7 +165,7 @@ impl PrivateKey {
             error.into_vec().zeroize();
             NoKey
         })?;
-        let found = Pkey::of_pkcs12(bytes, &secret);
+        let found = Key::of_pkcs12(bytes, &secret);
         secret.into_bytes().zeroize();
         Self::of(found.map_err(|_| NoKey)?)
     }
@@ -201,7 +202,7 @@ impl PrivateKey {
             let der = key.to_pkcs8().ok()?;
             return Some(LaneKey::Rsa(Arc::new(RsaPrivateKey::from_der(&der).ok()?)));
         }
-        let raw = key.raw_private().ok()?;
+        let raw = library::raw_private(key).ok()?;
         let raw: &[u8; 32] = raw.as_slice().try_into().ok()?;
         match self.kind {
             KeyKind::P256 => Some(LaneKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
@@ -266,18 +267,15 @@ impl PrivateKey {
         };
         match operation {
             Operation::Null => Ok(Zeroizing::new(content.to_vec())),
-            Operation::SignPkcs1(hash) => own.sign(Some(Padding::Pkcs1(hash)), content).map_err(bad_content),
+            Operation::SignPkcs1(hash) => own.sign(Some(pkcs1(hash)), content).map_err(bad_content),
             Operation::SignPss { hash, mask, salt_bytes } => {
-                let padding = Padding::Pss { hash, mask, salt_bytes: Some(salt_bytes) };
-                own.sign(Some(padding), content).map_err(bad_content)
+                own.sign(Some(pss(hash, mask, Some(salt_bytes))), content).map_err(bad_content)
             }
             Operation::SignEcdsa => own.sign(None, content).map_err(|_| Status::Failed),
             Operation::SignEd25519 => own.sign_message(content).map_err(|_| Status::Failed),
-            Operation::DecryptPkcs1 => {
-                own.decrypt(Padding::Pkcs1(None), content).map_err(|_| Status::NotDecrypted)
-            }
+            Operation::DecryptPkcs1 => own.decrypt(pkcs1(None), content).map_err(|_| Status::NotDecrypted),
             Operation::DecryptOaep { hash, mask } => {
-                own.decrypt(Padding::Oaep { hash, mask }, content).map_err(|_| Status::NotDecrypted)
+                own.decrypt(oaep(hash, mask), content).map_err(|_| Status::NotDecrypted)
             }
             Operation::Derive => own.derive(content).map_err(bad_content),
             Operation::Seal { .. } | Operation::Open { .. } | Operation::SignMlDsa { .. } => {

@@ -1,11 +1,12 @@
 //! Public keys: verification and encryption.
 
 use crate::der;
-use crate::library::{Padding, Pkey};
+use crate::library::{self, oaep, pkcs1, pss};
 use crate::ml_dsa::set_of;
 use crate::private::NoKey;
 use sealane_client::key::MU_BYTES;
 use sealane_client::{Hash, KeyKind, Operation};
+use sealane_native::key::{Key, Padding};
 use sealane_transform::ml_dsa::{self, MlDsaMessage, MlDsaPublicKey};
 use sealane_transform::{AsymmetricJob, Kernels};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub struct PublicKey {
 
 #[derive(Debug)]
 enum Half {
-    Library(Pkey),
+    Library(Key),
     MlDsa(Arc<MlDsaPublicKey>),
 }
 
@@ -57,9 +58,9 @@ impl PublicKey {
             let kind = KeyKind::MlDsa(set);
             return Ok(Self { key: Half::MlDsa(Arc::new(key)), kind, der: der::public_of(kind, bytes) });
         }
-        let key = Pkey::of_public(der).map_err(|_| NoKey)?;
-        let (key, kind) = key.unbound().ok_or(NoKey)?;
-        let der = key.to_public_of(kind).ok_or(NoKey)?;
+        let key = Key::of_public(der).map_err(|_| NoKey)?;
+        let (key, kind) = library::unbound(key).ok_or(NoKey)?;
+        let der = library::to_public_of(&key, kind).ok_or(NoKey)?;
         Ok(Self { key: Half::Library(key), kind, der })
     }
 
@@ -99,10 +100,10 @@ impl PublicKey {
         let padded = |padding| own.verify(padding, content, signature);
         let is_rsa = matches!(self.kind, KeyKind::Rsa { .. });
         match how {
-            Verification::Pkcs1(hash) => is_rsa && padded(Some(Padding::Pkcs1(hash))).is_ok(),
+            Verification::Pkcs1(hash) => is_rsa && padded(Some(pkcs1(hash))).is_ok(),
             Verification::Pss { hash, mask, salt_bytes } => {
                 let is_right = self.may_be_pss(hash, mask, salt_bytes);
-                is_right && padded(Some(Padding::Pss { hash, mask, salt_bytes })).is_ok()
+                is_right && padded(Some(pss(hash, mask, salt_bytes))).is_ok()
             }
             Verification::Ecdsa => self.kind.coordinate_bytes().is_some() && padded(None).is_ok(),
             Verification::Ed25519 => {
@@ -113,7 +114,7 @@ impl PublicKey {
     }
 
     /// Returns a key of RSA for all paddings.
-    fn rsa(&self) -> Result<&Pkey, NoKey> {
+    fn rsa(&self) -> Result<&Key, NoKey> {
         match (&self.key, self.kind) {
             (Half::Library(key), KeyKind::Rsa { .. }) => Ok(key),
             _ => Err(NoKey),
@@ -127,7 +128,7 @@ impl PublicKey {
     /// Fails if the padding is wrong, or the key is not an RSA key.
     pub fn recover(&self, is_padded: bool, signature: &[u8]) -> Result<Vec<u8>, NoKey> {
         let key = self.rsa()?;
-        let padding = if is_padded { Padding::Pkcs1(None) } else { Padding::None };
+        let padding = if is_padded { pkcs1(None) } else { Padding::None };
         key.recover(padding, signature).map(|bytes| bytes.to_vec()).map_err(|_| NoKey)
     }
 
@@ -135,9 +136,9 @@ impl PublicKey {
     ///
     /// # Errors
     /// Fails if the plaintext is too long, or the key is not an RSA key.
-    pub fn encrypt(&self, oaep: Option<(Hash, Hash)>, plaintext: &[u8]) -> Result<Vec<u8>, NoKey> {
+    pub fn encrypt(&self, hashes: Option<(Hash, Hash)>, plaintext: &[u8]) -> Result<Vec<u8>, NoKey> {
         let key = self.rsa()?;
-        let padding = oaep.map_or(Padding::Pkcs1(None), |(hash, mask)| Padding::Oaep { hash, mask });
+        let padding = hashes.map_or(pkcs1(None), |(hash, mask)| oaep(hash, mask));
         key.encrypt(padding, plaintext).map_err(|_| NoKey)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::library;
 use crate::private::NoKey;
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -17,7 +18,7 @@ pub fn random<const N: usize>() -> [u8; N] {
 
 /// AES-256-GCM under a key that scrypt derives from a passphrase. Nonces are random: one sealer may seal 2^32 texts.
 pub struct Sealer {
-    key: Zeroizing<[u8; 32]>,
+    key: LessSafeKey,
 }
 
 impl fmt::Debug for Sealer {
@@ -36,8 +37,9 @@ impl Sealer {
             return Err(NoKey);
         }
         let mut key = Zeroizing::new([0; 32]);
-        library::scrypt(passphrase, salt, log_n, &mut *key).map_err(|_| NoKey)?;
-        Ok(Self { key })
+        sealane_native::scrypt(passphrase, salt, log_n, &mut *key).map_err(|_| NoKey)?;
+        let key = UnboundKey::new(&AES_256_GCM, &*key).map_err(|_| NoKey)?;
+        Ok(Self { key: LessSafeKey::new(key) })
     }
 
     /// Returns the nonce and the sealed text.
@@ -45,9 +47,12 @@ impl Sealer {
     /// # Errors
     /// Does not fail in practice: the library fails for lengths beyond the memory's size.
     pub fn seal(&self, associated: &[u8], text: &[u8]) -> Result<Vec<u8>, NoKey> {
-        let nonce = random::<12>();
-        let sealed = library::gcm(true, &self.key, &nonce, associated, text).map_err(|_| NoKey)?;
-        Ok([nonce.as_slice(), &sealed].concat())
+        let nonce = random::<NONCE_LEN>();
+        let mut sealed = Zeroizing::new([nonce.as_slice(), text].concat());
+        let (number, associated) = (Nonce::assume_unique_for_key(nonce), Aad::from(associated));
+        let tag = self.key.seal_in_place_separate_tag(number, associated, &mut sealed[NONCE_LEN..]);
+        sealed.extend_from_slice(tag.map_err(|_| NoKey)?.as_ref());
+        Ok(std::mem::take(&mut *sealed))
     }
 
     /// Returns the text that was sealed.
@@ -55,7 +60,11 @@ impl Sealer {
     /// # Errors
     /// Fails if the bytes were not sealed with this key and these associated data.
     pub fn open(&self, associated: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, NoKey> {
-        let (nonce, sealed) = sealed.split_first_chunk::<12>().ok_or(NoKey)?;
-        library::gcm(false, &self.key, nonce, associated, sealed).map_err(|_| NoKey)
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(NoKey)?;
+        let (nonce, mut text) = (Nonce::assume_unique_for_key(*nonce), Zeroizing::new(sealed.to_vec()));
+        let opened = self.key.open_in_place(nonce, Aad::from(associated), &mut text);
+        let length = opened.map_err(|_| NoKey)?.len();
+        text.truncate(length);
+        Ok(text)
     }
 }

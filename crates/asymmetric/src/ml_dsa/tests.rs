@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::der::{element, octet_string, sequence};
-use crate::library::Pkey;
+use crate::library;
 use crate::{ImportError, PrivateKey, PublicKey, Verification};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sealane_client::Operation;
 use sealane_client::key::pem;
+use sealane_native::key::Key;
 
 /// Returns the PKCS#8 of a key with this content, and what may follow it.
 fn pkcs8(set: MlDsaSet, version: u8, content: &[u8], more: &[u8]) -> Vec<u8> {
@@ -55,10 +56,14 @@ fn every_form_is_the_same_key() {
                 let written = found.to_pkcs8().unwrap();
                 assert_eq!(*written, forms[usize::from(!has_seed)].0, "form {at}");
                 // The library reads what is written, and finds the same public key.
-                let theirs = Pkey::of_pkcs8(&written).unwrap();
-                assert_eq!(theirs.to_public_of(found.kind()).as_deref(), Some(&public[..]), "form {at}");
+                let theirs = Key::of_pkcs8(&written).unwrap();
                 assert_eq!(
-                    (theirs.ml_dsa_set(), &theirs.expanded().unwrap()[..]),
+                    library::to_public_of(&theirs, found.kind()).as_deref(),
+                    Some(&public[..]),
+                    "form {at}"
+                );
+                assert_eq!(
+                    (library::ml_dsa_set(&theirs), &library::expanded(&theirs).unwrap()[..]),
                     (Some(set), key.expanded())
                 );
                 let operation = Operation::SignMlDsa { is_deterministic: at % 2 == 0 };
