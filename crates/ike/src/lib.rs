@@ -7,7 +7,7 @@
 //! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] derives keys.
 //!
 //! The crate has no sockets, clocks, threads or files.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 /// The README's example is a test.
 #[cfg(doctest)]

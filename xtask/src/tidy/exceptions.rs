@@ -61,7 +61,6 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/native/src/scrypt.rs", "AWS-LC's scrypt, called through C"),
         ("crates/native/src/states.rs", "AWS-LC's hashes by blocks, called through C"),
         ("crates/native/src/text.rs", "places of bytes that a caller in C hands in"),
-        ("crates/ike/src/crypto/legacy.rs", "RSA signatures with SHA-1, which aws-lc-rs does not make"),
         ("crates/provider/src/library/chacha.rs", "AWS-LC's symmetric algorithms and KEM, called through C"),
         ("crates/provider/src/library/cipher.rs", "AWS-LC's symmetric algorithms and KEM, called through C"),
         ("crates/provider/src/library/gcm.rs", "AWS-LC's symmetric algorithms and KEM, called through C"),
