@@ -1,6 +1,6 @@
 //! The reasons of failures, in the form of OpenSSL's error queue.
 
-use crate::library::No;
+use crate::library::Refused;
 use sealane_client::{ClientError, Refusal, Status};
 
 /// The reason for which an operation failed.
@@ -57,8 +57,8 @@ impl Reason {
     ];
 }
 
-impl From<No> for Reason {
-    fn from(_: No) -> Self {
+impl From<Refused> for Reason {
+    fn from(_: Refused) -> Self {
         Self::Failed
     }
 }

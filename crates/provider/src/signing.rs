@@ -221,7 +221,7 @@ impl Signature for Signing {
         let usual = self.hash.or_else(|| library::Hash::of_name("SHA256"));
         let hash = hash.map_or(usual, library::Hash::of_signature).ok_or(Reason::Unsupported)?;
         self.set_hash(hash)?;
-        self.digest = Some(Digest::new(hash)?);
+        self.digest = Some(Digest::new(hash.function())?);
         Ok(())
     }
 
@@ -517,7 +517,7 @@ impl Derivation {
         let hash = self.hash.ok_or(Reason::Unsupported)?;
         let mut made = Zeroizing::new(Vec::with_capacity(self.bytes + library::DIGEST_BYTES_MAX));
         for counter in 1..=self.bytes.div_ceil(hash.bytes) as u32 {
-            let mut digest = Digest::new(hash)?;
+            let mut digest = Digest::new(hash.function())?;
             digest.update(secret)?;
             digest.update(&counter.to_be_bytes())?;
             digest.update(&self.shared)?;

@@ -185,6 +185,13 @@ const ARROWS: &[Crate] = &[
     },
 ];
 
+/// Packages on which one crate of the workspace alone may depend, its folder, and the reason.
+const ALONE: &[(&str, &str, &str)] = &[(
+    "aws-lc-sys",
+    "native",
+    "C is called in one crate, whose functions are linked by names that contain the version",
+)];
+
 /// Workspace members that are not part of the product, so no crate depends on them.
 const OUTSIDERS: &[&str] = &["xtask/Cargo.toml", "fuzz/Cargo.toml"];
 
@@ -228,6 +235,12 @@ fn package(file: &File, manifest: &Table, findings: &mut Vec<Finding>) {
     // The fuzz targets are a workspace of their own, because they need another tool chain.
     if lints != Some(true) && !manifest.contains_key("workspace") {
         find("manifest", "no `lints.workspace = true`".to_owned());
+    }
+    for (package, folder, why) in ALONE {
+        let is_other = file.path != format!("crates/{folder}/Cargo.toml");
+        if is_other && dependencies(manifest).iter().any(|name| name == package) {
+            find("arrows", format!("{folder} alone may know {package}: {why}"));
+        }
     }
     if OUTSIDERS.contains(&file.path.as_str()) {
         return;
@@ -370,6 +383,16 @@ mod tests {
         check_rules(&[("crates/engine/Cargo.toml", &text)], &["arrows"]);
         let text = manifest("[dependencies]\nxtask = { path = \"../../xtask\" }\n");
         check_rules(&[("crates/cli/Cargo.toml", &text)], &["arrows"]);
+    }
+
+    #[test]
+    fn a_package_of_one_crate_is_found_in_another() {
+        for table in ["dependencies", "dev-dependencies"] {
+            let text = manifest(&format!("[{table}]\naws-lc-sys.workspace = true\n"));
+            check_rules(&[("crates/native/Cargo.toml", &text)], &[]);
+            check_rules(&[("crates/transform/Cargo.toml", &text)], &["arrows"]);
+            check_rules(&[("fuzz/Cargo.toml", &text)], &["arrows"]);
+        }
     }
 
     #[test]

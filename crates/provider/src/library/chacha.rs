@@ -1,273 +1,133 @@
-//! ChaCha20-Poly1305 (RFC 8439), in parts of any length.
-//!
-//! On processors with AVX-512 Sealane's own kernels compute it, and AWS-LC on others. By AWS-LC, four blocks of keystream are
-//! computed at a time, which takes little longer than one: the first makes the key of Poly1305, the others are kept for
-//! short parts.
+//! ChaCha20-Poly1305 (RFC 8439), in parts of any length: by Sealane's own kernels on processors with AVX-512, and by AWS-LC on
+//! others.
 //!
 //! **Guarantees:** no bytes are transformed and no tag is made before a key and a nonce are set; a nonce is used for
 //! one text; the keys are zeroed when the value is dropped.
 
-#![allow(unsafe_code)]
+use sealane_native::{Refused, Text};
 
-use super::{No, Text};
-use aws_lc_sys as c;
 #[cfg(target_arch = "x86_64")]
-use sealane_transform::{ChaChaParts, Direction};
-use zeroize::Zeroize as _;
-
-/// The length of ChaCha20's block in bytes.
-const BLOCK: usize = 64;
-
-/// The length of the keystream that is computed at a time, in bytes.
-const AHEAD: usize = 4 * BLOCK;
-
-/// The length in bytes of a piece of a long part, which is encrypted and then authenticated while it is in the cache.
-const PIECE: usize = 4096;
-
-/// The length of Poly1305's block, and of a tag, in bytes.
-const TAG: usize = 16;
-
-/// The maximum length of a text in bytes: block counters have 32 bits, and the first is Poly1305's.
-const TEXT_BYTES_MAX: u64 = ((1 << 32) - 1) * BLOCK as u64;
-
-static ZEROS: [u8; AHEAD] = [0; AHEAD];
-
-/// A `poly1305_state`. The library aligns what it keeps there, so a copy must be aligned alike.
-#[derive(Clone)]
-#[repr(C, align(64))]
-struct Poly(c::poly1305_state);
+use own::Own;
 
 /// A text under way, and its key.
 #[derive(Clone)]
-pub(crate) struct ChaCha {
-    /// The text, if own kernels compute it.
+#[expect(clippy::large_enum_variant, reason = "its owner is a box")]
+pub(crate) enum ChaCha {
     #[cfg(target_arch = "x86_64")]
-    own: Option<Box<ChaChaParts>>,
-    poly: Poly,
-    key: [u8; 32],
-    nonce: [u8; 12],
-    /// Keystream for the next bytes of the text.
-    ahead: [u8; AHEAD],
-    /// The number of bytes at the start of `ahead` that are no longer needed.
-    used: usize,
-    data_bytes: u64,
-    text_bytes: u64,
-    encrypts: bool,
-    has_key: bool,
-    /// Whether there is a text under way.
-    is_begun: bool,
-    /// Whether the data that are only authenticated have ended.
-    has_text: bool,
+    Own(Own),
+    Library(sealane_native::ChaCha),
 }
 
-impl Drop for ChaCha {
-    fn drop(&mut self) {
-        self.key.zeroize();
-        self.ahead.zeroize();
-        self.poly.0.zeroize();
-    }
+/// Calls the method of whichever computes it.
+macro_rules! either {
+    ($self:expr, $chacha:ident => $call:expr) => {
+        match $self {
+            #[cfg(target_arch = "x86_64")]
+            ChaCha::Own($chacha) => $call,
+            ChaCha::Library($chacha) => $call,
+        }
+    };
 }
 
 impl ChaCha {
     pub(super) fn new() -> Self {
-        Self {
-            #[cfg(target_arch = "x86_64")]
-            own: ChaChaParts::new().map(Box::new),
-            poly: Poly([0; 512]),
-            key: [0; 32],
-            nonce: [0; 12],
-            ahead: [0; AHEAD],
-            used: AHEAD,
-            data_bytes: 0,
-            text_bytes: 0,
-            encrypts: true,
-            has_key: false,
-            is_begun: false,
-            has_text: false,
+        #[cfg(target_arch = "x86_64")]
+        if let Some(own) = Own::new() {
+            return Self::Own(own);
         }
+        Self::Library(sealane_native::ChaCha::new())
     }
 
     /// Sets the key; a nonce must follow.
     ///
     /// # Errors
     /// Fails if it has not 32 bytes.
-    pub(super) fn set_key(&mut self, key: &[u8]) -> Result<(), No> {
-        self.is_begun = false;
-        #[cfg(target_arch = "x86_64")]
-        if let Some(own) = &mut self.own {
-            let _ = own.finish();
-        }
-        self.key = key.try_into().map_err(|_| No)?;
-        self.has_key = true;
-        Ok(())
+    pub(super) fn set_key(&mut self, key: &[u8]) -> Result<(), Refused> {
+        either!(self, chacha => chacha.set_key(key))
     }
 
     /// Begins a text.
     ///
     /// # Errors
     /// Fails without a key, or if the nonce has not 12 bytes.
-    pub(super) fn begin(&mut self, encrypts: bool, nonce: &[u8]) -> Result<(), No> {
-        self.is_begun = false;
-        if !self.has_key {
-            return Err(No);
-        }
-        self.nonce = nonce.try_into().map_err(|_| No)?;
-        #[cfg(target_arch = "x86_64")]
-        if let Some(own) = &mut self.own {
-            let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
-            own.begin(direction, &self.key, &self.nonce);
-            return Ok(());
-        }
-        (self.data_bytes, self.text_bytes) = (0, 0);
-        (self.encrypts, self.has_text) = (encrypts, false);
-        self.fill(0);
-        self.used = BLOCK;
-        // SAFETY: the key of Poly1305 has 32 bytes.
-        unsafe { c::CRYPTO_poly1305_init(&mut self.poly.0, self.ahead.as_ptr()) };
-        self.is_begun = true;
-        Ok(())
-    }
-
-    /// Computes keystream from the block with this counter on.
-    fn fill(&mut self, counter: u32) {
-        let (key, nonce) = (self.key.as_ptr(), self.nonce.as_ptr());
-        // SAFETY: both places have as many bytes.
-        unsafe { c::CRYPTO_chacha_20(self.ahead.as_mut_ptr(), ZEROS.as_ptr(), AHEAD, key, nonce, counter) };
-        self.used = 0;
-    }
-
-    /// Returns the counter of the block in which the next byte of the text is.
-    fn counter(&self) -> u32 {
-        (self.text_bytes / BLOCK as u64 + 1) as u32
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        // SAFETY: the bytes are a slice with its length.
-        unsafe { c::CRYPTO_poly1305_update(&mut self.poly.0, bytes.as_ptr(), bytes.len()) };
-    }
-
-    /// Fills the last block of Poly1305 up.
-    fn pad(&mut self, bytes: u64) {
-        let open = (bytes % TAG as u64) as usize;
-        if open > 0 {
-            self.add(&ZEROS[..TAG - open]);
-        }
+    pub(super) fn begin(&mut self, encrypts: bool, nonce: &[u8]) -> Result<(), Refused> {
+        either!(self, chacha => chacha.begin(encrypts, nonce))
     }
 
     /// Authenticates bytes that are not encrypted.
     ///
     /// # Errors
     /// Fails outside of a text, or after its first bytes.
-    pub(super) fn authenticate(&mut self, data: &[u8]) -> Result<(), No> {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(own) = &mut self.own {
-            return if own.authenticate(data) { Ok(()) } else { Err(No) };
-        }
-        if !self.is_begun || self.has_text {
-            return Err(No);
-        }
-        self.data_bytes = self.data_bytes.checked_add(data.len() as u64).ok_or(No)?;
-        self.add(data);
-        Ok(())
-    }
-
-    fn end_data(&mut self) {
-        if !std::mem::replace(&mut self.has_text, true) {
-            self.pad(self.data_bytes);
-        }
+    pub(super) fn authenticate(&mut self, data: &[u8]) -> Result<(), Refused> {
+        either!(self, chacha => chacha.authenticate(data))
     }
 
     /// Transforms the next bytes of the text.
     ///
     /// # Errors
     /// Fails outside of a text, if the text becomes too long, or if there is no room.
-    pub(super) fn update(&mut self, text: &Text) -> Result<(), No> {
-        let length = text.length();
-        #[cfg(target_arch = "x86_64")]
-        if let Some(own) = &mut self.own {
-            let is_done = text.with_buffer(|data| own.update(data))?;
-            return if is_done { Ok(()) } else { Err(No) };
-        }
-        let total = self.text_bytes.checked_add(length as u64).ok_or(No)?;
-        if !self.is_begun || total > TEXT_BYTES_MAX || text.capacity() < length {
-            return Err(No);
-        }
-        if length > 0 {
-            self.end_data();
-        }
-        let mut done = 0;
-        while done < length {
-            let left = length - done;
-            let is_long = left >= AHEAD && self.text_bytes.is_multiple_of(BLOCK as u64);
-            if !is_long && self.used == AHEAD {
-                self.fill(self.counter());
-                // The text may go on within a block.
-                self.used = (self.text_bytes % BLOCK as u64) as usize;
-            }
-            let count = if is_long { (left - left % BLOCK).min(PIECE) } else { left.min(AHEAD - self.used) };
-            let part = text.part(done, count)?;
-            if !self.encrypts {
-                part.with_input(|ciphertext| self.add(ciphertext));
-            }
-            if is_long {
-                self.long(&part);
-            } else {
-                self.short(&part)?;
-            }
-            if self.encrypts {
-                part.with_output(|ciphertext| self.add(ciphertext));
-            }
-            self.text_bytes += count as u64;
-            done += count;
-        }
-        Ok(())
-    }
-
-    /// Transforms whole blocks.
-    fn long(&mut self, text: &Text) {
-        let (key, nonce, counter) = (self.key.as_ptr(), self.nonce.as_ptr(), self.counter());
-        // SAFETY: the places are as long as stated, which `part` has checked, and the same or apart.
-        unsafe { c::CRYPTO_chacha_20(text.to(), text.from(), text.length(), key, nonce, counter) };
-        self.used = AHEAD;
-    }
-
-    /// Transforms bytes for which there is keystream.
-    fn short(&mut self, text: &Text) -> Result<(), No> {
-        let key = &self.ahead[self.used..][..text.length()];
-        let (blocks, bytes) = key.as_chunks::<TAG>();
-        for (at, block) in blocks.iter().enumerate() {
-            let after = u128::from_ne_bytes(text.read(at * TAG)?) ^ u128::from_ne_bytes(*block);
-            text.write(at * TAG, &after.to_ne_bytes())?;
-        }
-        for (at, byte) in (blocks.len() * TAG..).zip(bytes) {
-            let [before] = text.read(at)?;
-            text.write(at, &[before ^ byte])?;
-        }
-        self.used += text.length();
-        Ok(())
+    pub(super) fn update(&mut self, text: &Text) -> Result<(), Refused> {
+        either!(self, chacha => chacha.update(text))
     }
 
     /// Ends the text; writes its tag.
     ///
     /// # Errors
     /// Fails outside of a text.
-    pub(super) fn finish(&mut self, tag: &mut [u8; TAG]) -> Result<(), No> {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(own) = &mut self.own {
-            *tag = own.finish().ok_or(No)?;
-            return Ok(());
+    pub(super) fn finish(&mut self, tag: &mut [u8; 16]) -> Result<(), Refused> {
+        either!(self, chacha => chacha.finish(tag))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod own {
+    use sealane_native::{Places, Refused, Text};
+    use sealane_transform::{Buffer, ChaChaParts, Direction};
+    use zeroize::Zeroizing;
+
+    /// A text that own kernels compute.
+    #[derive(Clone)]
+    pub(crate) struct Own {
+        parts: ChaChaParts,
+        key: Option<Zeroizing<[u8; 32]>>,
+    }
+
+    impl Own {
+        /// Returns none if the processor has not what they take.
+        pub(super) fn new() -> Option<Self> {
+            Some(Self { parts: ChaChaParts::new()?, key: None })
         }
-        if !std::mem::replace(&mut self.is_begun, false) {
-            return Err(No);
+
+        pub(super) fn set_key(&mut self, key: &[u8]) -> Result<(), Refused> {
+            let _ = self.parts.finish();
+            self.key = Some(Zeroizing::new(key.try_into().map_err(|_| Refused)?));
+            Ok(())
         }
-        self.end_data();
-        self.pad(self.text_bytes);
-        let mut lengths = [0; TAG];
-        lengths[..8].copy_from_slice(&self.data_bytes.to_le_bytes());
-        lengths[8..].copy_from_slice(&self.text_bytes.to_le_bytes());
-        self.add(&lengths);
-        // SAFETY: the tag has as many bytes as Poly1305 writes.
-        unsafe { c::CRYPTO_poly1305_finish(&mut self.poly.0, tag.as_mut_ptr()) };
-        Ok(())
+
+        pub(super) fn begin(&mut self, encrypts: bool, nonce: &[u8]) -> Result<(), Refused> {
+            let key = self.key.as_deref().ok_or(Refused)?;
+            let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
+            self.parts.begin(direction, key, nonce.try_into().map_err(|_| Refused)?);
+            Ok(())
+        }
+
+        pub(super) fn authenticate(&mut self, data: &[u8]) -> Result<(), Refused> {
+            if self.parts.authenticate(data) { Ok(()) } else { Err(Refused) }
+        }
+
+        pub(super) fn update(&mut self, text: &Text) -> Result<(), Refused> {
+            let is_done = text.with_places(|places| match places {
+                Places::One(bytes) => self.parts.update(Buffer::in_place(bytes)),
+                Places::Two(from, to) => {
+                    Buffer::out_of_place(from, to).is_ok_and(|bytes| self.parts.update(bytes))
+                }
+            })?;
+            if is_done { Ok(()) } else { Err(Refused) }
+        }
+
+        pub(super) fn finish(&mut self, tag: &mut [u8; 16]) -> Result<(), Refused> {
+            *tag = self.parts.finish().ok_or(Refused)?;
+            Ok(())
+        }
     }
 }

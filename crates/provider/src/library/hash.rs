@@ -1,9 +1,6 @@
 //! SHA-1, SHA-2 and SHA-3 (FIPS 180-4, FIPS 202), and for signatures of old protocols MD5, alone or before SHA-1 (RFC 2246).
 
-use super::{No, some, yes};
-use aws_lc_sys as c;
-use std::ffi::c_uint;
-use std::ptr::{NonNull, null_mut};
+use sealane_native::Hash as Function;
 
 /// A hash function.
 #[derive(Clone, Copy, Debug)]
@@ -11,28 +8,25 @@ pub(crate) struct Hash {
     /// The name, in capitals and without signs.
     name: &'static str,
     pub(crate) bytes: usize,
-    function: unsafe extern "C" fn() -> *const c::EVP_MD,
+    function: Function,
 }
-
-/// The maximum length of a digest in bytes.
-pub(crate) const DIGEST_BYTES_MAX: usize = 64;
 
 impl Hash {
     /// The hash functions that signatures may use.
     pub(crate) const ALL: [Self; 13] = [
-        Self::new("SHA1", 20, c::EVP_sha1),
-        Self::new("SHA2224", 28, c::EVP_sha224),
-        Self::new("SHA2256", 32, c::EVP_sha256),
-        Self::new("SHA2384", 48, c::EVP_sha384),
-        Self::new("SHA2512", 64, c::EVP_sha512),
-        Self::new("SHA2512224", 28, c::EVP_sha512_224),
-        Self::new("SHA2512256", 32, c::EVP_sha512_256),
-        Self::new("SHA3224", 28, c::EVP_sha3_224),
-        Self::new("SHA3256", 32, c::EVP_sha3_256),
-        Self::new("SHA3384", 48, c::EVP_sha3_384),
-        Self::new("SHA3512", 64, c::EVP_sha3_512),
-        Self::new("MD5", 16, c::EVP_md5),
-        Self::new("MD5SHA1", 36, c::EVP_md5_sha1),
+        Self::new("SHA1", 20, Function::Sha1),
+        Self::new("SHA2224", 28, Function::Sha224),
+        Self::new("SHA2256", 32, Function::Sha256),
+        Self::new("SHA2384", 48, Function::Sha384),
+        Self::new("SHA2512", 64, Function::Sha512),
+        Self::new("SHA2512224", 28, Function::Sha512_224),
+        Self::new("SHA2512256", 32, Function::Sha512_256),
+        Self::new("SHA3224", 28, Function::Sha3_224),
+        Self::new("SHA3256", 32, Function::Sha3_256),
+        Self::new("SHA3384", 48, Function::Sha3_384),
+        Self::new("SHA3512", 64, Function::Sha3_512),
+        Self::new("MD5", 16, Function::Md5),
+        Self::new("MD5SHA1", 36, Function::Md5Sha1),
     ];
 
     /// OpenSSL's names of them.
@@ -52,11 +46,7 @@ impl Hash {
         "MD5-SHA1",
     ];
 
-    const fn new(
-        name: &'static str,
-        bytes: usize,
-        function: unsafe extern "C" fn() -> *const c::EVP_MD,
-    ) -> Self {
+    const fn new(name: &'static str, bytes: usize, function: Function) -> Self {
         Self { name, bytes, function }
     }
 
@@ -113,70 +103,13 @@ impl Hash {
         self.name == "MD5SHA1"
     }
 
-    pub(super) fn function(&self) -> *const c::EVP_MD {
-        // SAFETY: the function takes no arguments and returns a constant.
-        unsafe { (self.function)() }
+    /// Returns AWS-LC's name of it.
+    pub(crate) fn function(&self) -> Function {
+        self.function
     }
 
     /// Returns whether two values are the same function.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.name == other.name
-    }
-}
-
-/// A digest under way: an `EVP_MD_CTX`.
-#[derive(Debug)]
-pub(crate) struct Digest {
-    context: NonNull<c::EVP_MD_CTX>,
-    hash: Hash,
-}
-
-// SAFETY: the context is used by its owner alone, and the library ties it to no thread.
-unsafe impl Send for Digest {}
-
-impl Drop for Digest {
-    fn drop(&mut self) {
-        // SAFETY: this value owns it.
-        unsafe { c::EVP_MD_CTX_free(self.context.as_ptr()) };
-    }
-}
-
-impl Digest {
-    pub(crate) fn new(hash: Hash) -> Result<Self, No> {
-        // SAFETY: the function takes no arguments.
-        let context = some(unsafe { c::EVP_MD_CTX_new() })?;
-        let mut digest = Self { context, hash };
-        digest.start()?;
-        Ok(digest)
-    }
-
-    /// Returns a copy that goes on from the same state.
-    pub(crate) fn duplicate(&self) -> Result<Self, No> {
-        // SAFETY: the function takes no arguments.
-        let context = some(unsafe { c::EVP_MD_CTX_new() })?;
-        let copy = Self { context, hash: self.hash };
-        // SAFETY: both are contexts.
-        yes(unsafe { c::EVP_MD_CTX_copy_ex(context.as_ptr(), self.context.as_ptr()) })?;
-        Ok(copy)
-    }
-
-    /// Begins a new message.
-    pub(crate) fn start(&mut self) -> Result<(), No> {
-        // SAFETY: this is a context, and the function's description is static.
-        yes(unsafe { c::EVP_DigestInit_ex(self.context.as_ptr(), self.hash.function(), null_mut()) })
-    }
-
-    pub(crate) fn update(&mut self, bytes: &[u8]) -> Result<(), No> {
-        // SAFETY: the context has a function; the bytes are a slice with its length.
-        yes(unsafe { c::EVP_DigestUpdate(self.context.as_ptr(), bytes.as_ptr().cast(), bytes.len()) })
-    }
-
-    /// Returns the digest; only its first bytes, as many as the hash has, count.
-    pub(crate) fn finish(&mut self) -> Result<[u8; DIGEST_BYTES_MAX], No> {
-        let mut digest = [0; DIGEST_BYTES_MAX];
-        let mut length: c_uint = 0;
-        // SAFETY: no digest is longer than the buffer.
-        yes(unsafe { c::EVP_DigestFinal_ex(self.context.as_ptr(), digest.as_mut_ptr(), &mut length) })?;
-        Ok(digest)
     }
 }
