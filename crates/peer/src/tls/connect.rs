@@ -1,30 +1,28 @@
 //! The client's half: it finds the server, judges its key, and only then shows its own.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use rustls::InvalidMessage::InvalidContentType;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ResolvesClientCert, Resumption};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, ClientConnection, SignatureScheme};
 
-use super::{
-    Application, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire,
-};
+use super::judge::{Form, Judge};
+use super::{Application, PROVIDER, facts, handshake, wire};
 use crate::address::HostPort;
 use crate::channel::Channel;
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
-use crate::key::PublicKey;
 use crate::name::PeerName;
 use crate::ssh::AddressFamily;
-use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
+use crate::trust::ServerTrust;
 
 /// Most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
@@ -117,20 +115,14 @@ fn attempt(
     trust: &ServerTrust,
     deadline: Instant,
 ) -> Result<Channel, PeerError> {
-    let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
+    let judge = Arc::new(Judge::of_server(Form::Raw, address.clone(), trust.clone())?);
     let stream = connect_tcp(family, dial, address, deadline)?;
-    let verifier = Arc::new(ServerVerifier {
-        trust: trust.clone(),
-        known,
-        address: address.clone(),
-        seen: OnceLock::new(),
-    });
     let own = Arc::new(OwnKey { certified: identity.certified(), is_unknown: AtomicBool::new(false) });
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(ChannelError::Tls)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<dyn ServerCertVerifier>)
+        .with_custom_certificate_verifier(Arc::clone(&judge) as Arc<dyn ServerCertVerifier>)
         .with_client_cert_resolver(Arc::clone(&own) as Arc<dyn ResolvesClientCert>);
     config.alpn_protocols = vec![application.alpn().to_vec()];
     config.resumption = Resumption::disabled();
@@ -143,30 +135,14 @@ fn attempt(
     let mut connection = rustls::Connection::from(connection);
     let ours = identity.public_key();
     let shaken = handshake(application, &wire, &mut connection, ours, deadline);
-    match (verifier.seen.get(), shaken) {
-        // It will refuse a client without a key, and would say that alone.
-        (_, Ok(())) if own.is_unknown.load(Ordering::Relaxed) => return Err(ChannelError::NoHybrid.into()),
-        (Some((_, Recognition::Known)), Ok(())) => {}
-        // Only now has the server proved to own the key.
-        (Some((key, Recognition::New)), Ok(())) => {
-            if let Some(file) = trust.file() {
-                KnownPeers::append_first(file, &KnownPeer { address: address.clone(), key: *key })?;
-            }
-        }
-        (Some((key, Recognition::Unknown)), _) => {
-            let file = trust.file().map(Into::into).unwrap_or_default();
-            return Err(PeerError::UnknownServer { address: address.clone(), key: *key, file });
-        }
-        (Some((key, Recognition::Mismatch(known))), _) => {
-            let place =
-                trust.file().map_or_else(|| "the command line".into(), |file| file.display().to_string());
-            return Err(PeerError::WrongServer {
-                address: address.clone(),
-                found: *key,
-                known: *known,
-                place: place.into(),
-            });
-        }
+    // It will refuse a client without a key, and would say that alone.
+    if shaken.is_ok() && own.is_unknown.load(Ordering::Relaxed) {
+        return Err(ChannelError::NoHybrid.into());
+    }
+    // Only once it has shaken hands has the server proved to own the key.
+    judge.conclude(shaken.is_ok())?;
+    let key = match (judge.seen(), shaken) {
+        (Some(key), Ok(())) => key,
         // Its first bytes are not TLS, so they were not altered TLS.
         (None, Err(ChannelError::Altered { source: rustls::Error::InvalidMessage(InvalidContentType) })) => {
             return Err(PeerError::NotTls { address: address.clone() });
@@ -174,9 +150,6 @@ fn attempt(
         (_, Err(error)) => return Err(error.into()),
         // In this configuration every handshake has a key to judge.
         (None, Ok(())) => return Err(ChannelError::WrongProtocol.into()),
-    }
-    let Some((key, _)) = verifier.seen.get().copied() else {
-        return Err(ChannelError::WrongProtocol.into());
     };
     let facts = facts(&connection, key);
     let peer = PeerName::Server { address: address.clone(), key };
@@ -255,79 +228,5 @@ impl ResolvesClientCert for OwnKey {
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-/// Judges one server's key, once.
-#[derive(Debug)]
-struct ServerVerifier {
-    trust: ServerTrust,
-    known: KnownPeers,
-    address: HostPort,
-    seen: OnceLock<(PublicKey, Recognition)>,
-}
-
-impl ServerCertVerifier for ServerVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let key = raw_key(end_entity, intermediates)?;
-        let verdict = self.trust.judge(&self.known, &self.address, &key);
-        // A handshake shows one key; the reported key must be the judged one.
-        if self.seen.set((key, verdict)).is_err() {
-            return Err(CertificateError::ApplicationVerificationFailure.into());
-        }
-        match verdict {
-            Recognition::Known | Recognition::New => Ok(ServerCertVerified::assertion()),
-            Recognition::Unknown | Recognition::Mismatch(_) => {
-                Err(CertificateError::ApplicationVerificationFailure.into())
-            }
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        signature_schemes()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// Accepts this key and no other.
-    pub(in crate::tls) fn trusting_verifier(key: &PublicKey) -> Arc<dyn ServerCertVerifier> {
-        Arc::new(ServerVerifier {
-            trust: ServerTrust::exactly(*key),
-            known: KnownPeers::default(),
-            address: HostPort { host: "test".into(), port: 1 },
-            seen: OnceLock::new(),
-        })
     }
 }

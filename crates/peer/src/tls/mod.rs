@@ -14,6 +14,7 @@ mod ahead;
 mod at_hand;
 mod connect;
 mod hello;
+mod judge;
 mod own;
 mod queue;
 mod serve;
@@ -23,16 +24,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
-use rustls::{CertificateError, Connection, DigitallySignedStruct, SignatureScheme};
+use rustls::Connection;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 use crate::channel::{TlsFacts, Wire, explain, flush_tls, is_cut, now_or_never};
-use crate::composite::CompositePublicKey;
 use crate::error::ChannelError;
 use crate::key::PublicKey;
-use crate::proof::COMPOSITE;
 
 pub use ahead::Agreements;
 pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
@@ -69,46 +66,6 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
 fn wire(stream: TcpStream) -> io::Result<(SocketAddr, Wire)> {
     stream.set_nodelay(true)?;
     Ok((stream.peer_addr()?, Wire::socket(stream.into())?))
-}
-
-/// Returns the key in place of a certificate; it must be alone.
-fn raw_key(end_entity: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Result<PublicKey, rustls::Error> {
-    match (PublicKey::from_spki(end_entity), rest) {
-        (Some(key), []) => Ok(key),
-        _ => Err(CertificateError::BadEncoding.into()),
-    }
-}
-
-/// Checks that the other end owns the key it shows: all of it, by the one scheme of its kind.
-fn verify_signature(
-    message: &[u8],
-    key: &CertificateDer<'_>,
-    signature: &DigitallySignedStruct,
-) -> Result<HandshakeSignatureValid, rustls::Error> {
-    let bad = || Err(CertificateError::BadSignature.into());
-    match (CompositePublicKey::from_spki(key), signature.scheme) {
-        (Some(key), COMPOSITE) => match key.has_signed(message, signature.signature()) {
-            true => Ok(HandshakeSignatureValid::assertion()),
-            false => bad(),
-        },
-        (None, SignatureScheme::ED25519) => verify_tls13_signature_with_raw_key(
-            message,
-            &SubjectPublicKeyInfoDer::from(key.as_ref()),
-            signature,
-            &PROVIDER.signature_verification_algorithms,
-        ),
-        _ => bad(),
-    }
-}
-
-/// Returns the signature schemes of these keys.
-fn signature_schemes() -> Vec<SignatureScheme> {
-    vec![COMPOSITE, SignatureScheme::ED25519]
-}
-
-/// Returns the error for TLS 1.2, which is not compiled in; if it were, this would refuse it.
-fn no_tls12() -> rustls::Error {
-    rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered)
 }
 
 /// Most reads per turn: a peer that sends without pause does not keep others waiting.

@@ -5,26 +5,26 @@
 //! * The server's certificate is one that `sealane id --certificate` makes; its key is judged as a daemon's is, by the file of
 //!   known peers, before ours is shown.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use rustls::ClientConfig;
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::CertificateDer;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use super::{PROVIDER, no_tls12, verify_signature};
+use super::PROVIDER;
+use super::judge::{Form, Judge};
 use crate::address::HostPort;
-use crate::certificate::key_of;
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
-use crate::key::{PublicKey, ed25519_spki};
-use crate::trust::{KnownPeer, KnownPeers, Recognition, ServerTrust};
+use crate::key::PublicKey;
+use crate::trust::ServerTrust;
 
 /// TLS to one queue's server, and the verdict on its key.
 #[derive(Debug)]
 pub struct QueueTls {
-    verifier: Arc<Verifier>,
+    judge: Arc<Judge>,
     identity: Arc<CertifiedKey>,
     key: PublicKey,
 }
@@ -35,12 +35,11 @@ impl QueueTls {
     /// # Errors
     /// The file of known peers cannot be read, or our key makes no certificate: a hybrid one has none.
     pub fn new(address: HostPort, identity: &Identity, trust: ServerTrust) -> Result<Self, PeerError> {
-        let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
+        let judge = Arc::new(Judge::of_server(Form::Certificate, address, trust)?);
         let certificate = CertificateDer::from(identity.certificate()?);
         let key = identity.public_key();
         let identity = Arc::new(CertifiedKey::new(vec![certificate], identity.certified().key.clone()));
-        let verifier = Arc::new(Verifier { trust, known, address, seen: Mutex::default() });
-        Ok(Self { verifier, identity, key })
+        Ok(Self { judge, identity, key })
     }
 
     /// Our key, whose label the server knows us by.
@@ -58,7 +57,7 @@ impl QueueTls {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(ChannelError::Tls)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::clone(&self.verifier) as Arc<dyn ServerCertVerifier>)
+            .with_custom_certificate_verifier(Arc::clone(&self.judge) as Arc<dyn ServerCertVerifier>)
             .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(CertifiedKey::clone(&self.identity))));
         config.resumption = Resumption::disabled();
         Ok(config)
@@ -70,73 +69,6 @@ impl QueueTls {
     /// # Errors
     /// It is unknown, or another than is known.
     pub fn judge(&self, is_connected: bool) -> Result<(), PeerError> {
-        let Verifier { trust, address, seen, .. } = &*self.verifier;
-        let address = address.clone();
-        let file = || trust.file().map(Into::into).unwrap_or_default();
-        match *seen.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((key, Recognition::New)) if is_connected => match trust.file() {
-                Some(file) => KnownPeers::append_first(file, &KnownPeer { address, key }),
-                None => Ok(()),
-            },
-            Some((key, Recognition::Unknown)) => Err(PeerError::UnknownServer { address, key, file: file() }),
-            Some((found, Recognition::Mismatch(known))) => {
-                let place = file().display().to_string().into();
-                Err(PeerError::WrongServer { address, found, known, place })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Judges the server's key, the same one whenever the client connects again.
-#[derive(Debug)]
-struct Verifier {
-    trust: ServerTrust,
-    known: KnownPeers,
-    address: HostPort,
-    seen: Mutex<Option<(PublicKey, Recognition)>>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let key = key_of(end_entity).ok_or(CertificateError::BadEncoding)?;
-        let verdict = self.trust.judge(&self.known, &self.address, &key);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (first, verdict) = *seen.get_or_insert((key, verdict));
-        match verdict {
-            Recognition::Known | Recognition::New if first == key => Ok(ServerCertVerified::assertion()),
-            _ => Err(CertificateError::ApplicationVerificationFailure.into()),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let key = key_of(cert).ok_or(CertificateError::BadEncoding)?;
-        let key = key.ed25519().ok_or(CertificateError::BadEncoding)?;
-        verify_signature(message, &CertificateDer::from(ed25519_spki(key).to_vec()), dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
+        self.judge.conclude(is_connected)
     }
 }

@@ -4,23 +4,17 @@ use std::fmt;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, recv};
-use rustls::client::danger::HandshakeSignatureValid;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConnection,
-    SignatureScheme,
-};
+use rustls::{ServerConfig, ServerConnection};
 
 use super::at_hand::{self, Agreement};
-use super::{
-    Application, PROVIDER, facts, no_tls12, raw_key, shake, signature_schemes, verify_signature, wire,
-};
+use super::judge::Judge;
+use super::{Application, PROVIDER, facts, shake, wire};
 use crate::channel::{Channel, Wire, now_or_never};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
@@ -40,7 +34,8 @@ pub struct TlsArrival {
     application: Application,
     wire: Wire,
     connection: rustls::Connection,
-    verifier: Arc<ClientVerifier>,
+    judge: Arc<Judge>,
+    authorised: Arc<AuthorisedPeers>,
     ours: PublicKey,
     from: SocketAddr,
     deadline: Instant,
@@ -70,11 +65,11 @@ impl TlsArrival {
         authorised: Arc<AuthorisedPeers>,
         deadline: Instant,
     ) -> Result<Self, PeerError> {
-        let verifier = Arc::new(ClientVerifier { authorised, seen: OnceLock::new() });
+        let judge = Arc::new(Judge::of_clients(Arc::clone(&authorised)));
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(ChannelError::Tls)?
-            .with_client_cert_verifier(Arc::clone(&verifier) as Arc<dyn ClientCertVerifier>)
+            .with_client_cert_verifier(Arc::clone(&judge) as Arc<dyn ClientCertVerifier>)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.certified())));
         config.alpn_protocols = vec![application.alpn().to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -89,7 +84,8 @@ impl TlsArrival {
             application,
             wire,
             connection,
-            verifier,
+            judge,
+            authorised,
             ours,
             from,
             deadline,
@@ -166,7 +162,7 @@ impl TlsArrival {
     /// # Errors
     /// Fails if the client is not authorised, does not speak our protocol, or took too long.
     pub fn finish(self) -> Result<(Channel, AuthorisedPeer), PeerError> {
-        let admitted = self.verifier.seen.get().map(|key| (*key, self.verifier.authorised.find(key)));
+        let admitted = self.judge.seen().map(|key| (key, self.authorised.find(&key)));
         match (self.refused, admitted) {
             (None, Some((key, Some(entry)))) if !self.connection.is_handshaking() => {
                 let facts = facts(&self.connection, key);
@@ -207,69 +203,4 @@ pub fn accept_tls(
         waited.map_err(ChannelError::io("shaking hands"))?;
     }
     arrival.finish()
-}
-
-/// Judges one client's key, once.
-#[derive(Debug)]
-struct ClientVerifier {
-    authorised: Arc<AuthorisedPeers>,
-    seen: OnceLock<PublicKey>,
-}
-
-impl ClientCertVerifier for ClientVerifier {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        let key = raw_key(end_entity, intermediates)?;
-        // A handshake shows one key; the reported key must be the judged one.
-        if self.seen.set(key).is_ok() && self.authorised.find(&key).is_some() {
-            Ok(ClientCertVerified::assertion())
-        } else {
-            Err(CertificateError::ApplicationVerificationFailure.into())
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        signature_schemes()
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// Admits the client with this key and no other.
-    pub(in crate::tls) fn admitting_verifier(key: &PublicKey) -> Arc<dyn ClientCertVerifier> {
-        let authorised = AuthorisedPeers::parse(format!("{key} a rights=read").as_bytes()).unwrap();
-        Arc::new(ClientVerifier { authorised: Arc::new(authorised), seen: OnceLock::new() })
-    }
 }

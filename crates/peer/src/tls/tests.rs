@@ -113,7 +113,7 @@ fn client_config(
     client: &Identity,
     server: &PublicKey,
 ) -> Arc<ClientConfig> {
-    let trusting = connect::tests::trusting_verifier(server);
+    let trusting = Arc::new(judge::tests::of_server(server));
     let provider = CryptoProvider { kx_groups: groups, ..(**PROVIDER).clone() };
     let resolver = rustls::client::AlwaysResolvesClientRawPublicKeys::new(client.certified());
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))

@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Mutex;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::{Signer, SigningKey};
-use rustls::{DistinguishedName, SignatureAlgorithm};
+use rustls::{DigitallySignedStruct, DistinguishedName, SignatureAlgorithm, SignatureScheme};
 
 use super::*;
 use crate::composite::{CompositeKey, SIGNATURE_BYTES};
 use crate::key::KeyKind;
+use crate::proof::COMPOSITE;
 use crate::trust::KnownPeers;
 
 /// Bytes of ML-DSA's part, the first of a signature; Ed25519's has 64.
@@ -327,7 +328,7 @@ impl ServerCertVerifier for Old<dyn ServerCertVerifier> {
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
+        Err(judge::no_tls12())
     }
 
     fn verify_tls13_signature(
@@ -368,7 +369,7 @@ impl ClientCertVerifier for Old<dyn ClientCertVerifier> {
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(no_tls12())
+        Err(judge::no_tls12())
     }
 
     fn verify_tls13_signature(
@@ -402,7 +403,7 @@ fn an_older_client_is_told_of_and_gets_no_weaker_proof() {
     let mut config =
         (*client_config(PROVIDER.kx_groups.clone(), Some(APPLICATION.alpn()), &client, &server.public_key()))
             .clone();
-    let old = Old(connect::tests::trusting_verifier(&server.public_key()));
+    let old = Old(Arc::new(judge::tests::of_server(&server.public_key())) as Arc<dyn ServerCertVerifier>);
     config.dangerous().set_certificate_verifier(Arc::new(old));
     let (address, accepted) = listen(server, client.public_key());
     let stream = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
@@ -418,7 +419,7 @@ fn an_older_client_is_told_of_and_gets_no_weaker_proof() {
 fn a_hybrid_client_says_that_a_server_is_older() {
     let (server, client) = (Identity::generate().unwrap(), hybrid());
     let trust = ServerTrust::exactly(server.public_key());
-    let old = Old(serve::tests::admitting_verifier(&client.public_key()));
+    let old = Old(Arc::new(judge::tests::of_client(&client.public_key())) as Arc<dyn ClientCertVerifier>);
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
     let served = thread::spawn(move || {
