@@ -7,6 +7,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::simd::{methods, op};
+
 /// AES on as many messages as the vector has blocks.
 pub(crate) trait Blocks: Copy {
     /// Messages side by side.
@@ -30,13 +32,21 @@ pub(crate) trait Blocks: Copy {
     ///
     /// # Safety
     /// `LANES` blocks at `from` are readable, with any alignment, as for all reads here.
-    unsafe fn load(from: *const [u8; 16]) -> Self;
+    #[inline(always)]
+    unsafe fn load(from: *const [u8; 16]) -> Self {
+        // SAFETY: the contract: `LANES` blocks are a vector.
+        unsafe { Self::read(from.cast()) }
+    }
 
     /// Writes `LANES` blocks.
     ///
     /// # Safety
     /// `LANES` blocks at `to` are writable, with any alignment, as for all writes here.
-    unsafe fn store(self, to: *mut [u8; 16]);
+    #[inline(always)]
+    unsafe fn store(self, to: *mut [u8; 16]) {
+        // SAFETY: the contract: `LANES` blocks are a vector.
+        unsafe { self.write(to.cast()) }
+    }
 
     /// Reads one block into all lanes.
     ///
@@ -100,43 +110,18 @@ pub(crate) struct Two(pub(crate) __m256i);
 #[derive(Clone, Copy)]
 pub(crate) struct Four(pub(crate) __m512i);
 
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the token, as the module's contract says.
-        Self(unsafe { $call })
-    };
-}
-
 impl Blocks for One {
     const LANES: usize = 1;
     const AHEAD: bool = false;
-    #[inline(always)]
-    fn zero() -> Self {
-        op!(_mm_setzero_si128())
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm_xor_si128(self.0, other.0))
-    }
-    #[inline(always)]
-    fn encrypt(self, key: Self) -> Self {
-        op!(_mm_aesenc_si128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn encrypt_last(self, key: Self) -> Self {
-        op!(_mm_aesenclast_si128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn decrypt(self, key: Self) -> Self {
-        op!(_mm_aesdec_si128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn decrypt_last(self, key: Self) -> Self {
-        op!(_mm_aesdeclast_si128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn reverse(self) -> Self {
-        op!(_mm_shuffle_epi8(self.0, _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
+    methods! {
+        zero() = _mm_setzero_si128();
+        xor(self, other: Self) = _mm_xor_si128(self.0, other.0);
+        encrypt(self, key: Self) = _mm_aesenc_si128(self.0, key.0);
+        encrypt_last(self, key: Self) = _mm_aesenclast_si128(self.0, key.0);
+        decrypt(self, key: Self) = _mm_aesdec_si128(self.0, key.0);
+        decrypt_last(self, key: Self) = _mm_aesdeclast_si128(self.0, key.0);
+        reverse(self) = _mm_shuffle_epi8(self.0, _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f));
+        plus(self, number: u32) = _mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32));
     }
     #[inline(always)]
     fn increment(self) -> Self {
@@ -145,19 +130,6 @@ impl Blocks for One {
             let ones = _mm_cmpeq_epi64(self.0, _mm_set_epi64x(0, -1));
             _mm_sub_epi64(_mm_add_epi64(self.0, _mm_set_epi64x(0, 1)), _mm_slli_si128::<8>(ones))
         })
-    }
-    /// # Safety
-    /// One block at `from` is readable.
-    #[inline(always)]
-    unsafe fn load(from: *const [u8; 16]) -> Self {
-        op!(_mm_loadu_si128(from.cast()))
-    }
-    /// # Safety
-    /// One block at `to` is writable.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; 16]) {
-        // SAFETY: the contract: one block at `to` is writable; SSE2 is part of the architecture.
-        unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
     /// # Safety
     /// One block at `from` is readable.
@@ -183,10 +155,6 @@ impl Blocks for One {
     #[inline(always)]
     fn count(self, from: u32) -> Self {
         self.plus(from)
-    }
-    #[inline(always)]
-    fn plus(self, number: u32) -> Self {
-        op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32)))
     }
     #[inline(always)]
     fn behind(self, before: Self) -> Self {
@@ -234,36 +202,18 @@ impl Blocks for One {
 impl Blocks for Two {
     const LANES: usize = 2;
     const AHEAD: bool = false;
-    #[inline(always)]
-    fn zero() -> Self {
-        op!(_mm256_setzero_si256())
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm256_xor_si256(self.0, other.0))
-    }
-    #[inline(always)]
-    fn encrypt(self, key: Self) -> Self {
-        op!(_mm256_aesenc_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn encrypt_last(self, key: Self) -> Self {
-        op!(_mm256_aesenclast_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn decrypt(self, key: Self) -> Self {
-        op!(_mm256_aesdec_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn decrypt_last(self, key: Self) -> Self {
-        op!(_mm256_aesdeclast_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn reverse(self) -> Self {
-        op!(_mm256_shuffle_epi8(
+    methods! {
+        zero() = _mm256_setzero_si256();
+        xor(self, other: Self) = _mm256_xor_si256(self.0, other.0);
+        encrypt(self, key: Self) = _mm256_aesenc_epi128(self.0, key.0);
+        encrypt_last(self, key: Self) = _mm256_aesenclast_epi128(self.0, key.0);
+        decrypt(self, key: Self) = _mm256_aesdec_epi128(self.0, key.0);
+        decrypt_last(self, key: Self) = _mm256_aesdeclast_epi128(self.0, key.0);
+        reverse(self) = _mm256_shuffle_epi8(
             self.0,
             _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f))
-        ))
+        );
+        behind(self, before: Self) = _mm256_permute2x128_si256::<0x21>(before.0, self.0);
     }
     #[inline(always)]
     fn increment(self) -> Self {
@@ -273,19 +223,6 @@ impl Blocks for Two {
             let sum = _mm256_add_epi64(self.0, _mm256_set_epi64x(0, 1, 0, 1));
             _mm256_sub_epi64(sum, _mm256_slli_si256::<8>(ones))
         })
-    }
-    /// # Safety
-    /// Two blocks at `from` are readable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn load(from: *const [u8; 16]) -> Self {
-        op!(_mm256_loadu_si256(from.cast()))
-    }
-    /// # Safety
-    /// Two blocks at `to` are writable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; 16]) {
-        // SAFETY: the contract: two blocks at `to` are writable; the module's contract for the features.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
     /// # Safety
     /// One block at `from` is readable. The CPU has AVX2.
@@ -323,10 +260,6 @@ impl Blocks for Two {
     fn plus(self, number: u32) -> Self {
         let number = number as i32;
         op!(_mm256_add_epi32(self.0, _mm256_set_epi32(0, 0, 0, number, 0, 0, 0, number)))
-    }
-    #[inline(always)]
-    fn behind(self, before: Self) -> Self {
-        op!(_mm256_permute2x128_si256::<0x21>(before.0, self.0))
     }
     /// # Safety
     /// 32 bytes at `from` are readable. The CPU has AVX2.
@@ -370,58 +303,26 @@ impl Blocks for Two {
 impl Blocks for Four {
     const LANES: usize = 4;
     const AHEAD: bool = true;
-    #[inline(always)]
-    fn zero() -> Self {
-        op!(_mm512_setzero_si512())
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm512_xor_si512(self.0, other.0))
-    }
-    #[inline(always)]
-    fn encrypt(self, key: Self) -> Self {
-        op!(_mm512_aesenc_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn encrypt_last(self, key: Self) -> Self {
-        op!(_mm512_aesenclast_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn decrypt(self, key: Self) -> Self {
-        op!(_mm512_aesdec_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn decrypt_last(self, key: Self) -> Self {
-        op!(_mm512_aesdeclast_epi128(self.0, key.0))
-    }
-    #[inline(always)]
-    fn reverse(self) -> Self {
-        op!(_mm512_shuffle_epi8(
+    methods! {
+        zero() = _mm512_setzero_si512();
+        xor(self, other: Self) = _mm512_xor_si512(self.0, other.0);
+        encrypt(self, key: Self) = _mm512_aesenc_epi128(self.0, key.0);
+        encrypt_last(self, key: Self) = _mm512_aesenclast_epi128(self.0, key.0);
+        decrypt(self, key: Self) = _mm512_aesdec_epi128(self.0, key.0);
+        decrypt_last(self, key: Self) = _mm512_aesdeclast_epi128(self.0, key.0);
+        reverse(self) = _mm512_shuffle_epi8(
             self.0,
             _mm512_broadcast_i32x4(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f))
-        ))
-    }
-    #[inline(always)]
-    fn increment(self) -> Self {
-        op!({
+        );
+        increment(self) = {
             let one = _mm512_set1_epi64(1);
             let sum = _mm512_mask_add_epi64(self.0, 0x55, self.0, one);
             let wrapped = _mm512_mask_cmpeq_epi64_mask(0x55, sum, _mm512_setzero_si512());
             _mm512_mask_add_epi64(sum, wrapped << 1, sum, one)
-        })
-    }
-    /// # Safety
-    /// Four blocks at `from` are readable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn load(from: *const [u8; 16]) -> Self {
-        op!(_mm512_loadu_si512(from.cast()))
-    }
-    /// # Safety
-    /// Four blocks at `to` are writable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut [u8; 16]) {
-        // SAFETY: the contract: four blocks at `to` are writable; the module's contract for the features.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+        };
+        plus(self, number: u32) =
+            _mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32)));
+        behind(self, before: Self) = _mm512_alignr_epi64::<6>(self.0, before.0);
     }
     /// # Safety
     /// One block at `from` is readable. The CPU has AVX-512 F.
@@ -460,14 +361,6 @@ impl Blocks for Four {
             self.0,
             _mm512_set_epi32(0, 0, 0, first + 3, 0, 0, 0, first + 2, 0, 0, 0, first + 1, 0, 0, 0, first)
         ))
-    }
-    #[inline(always)]
-    fn plus(self, number: u32) -> Self {
-        op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32))))
-    }
-    #[inline(always)]
-    fn behind(self, before: Self) -> Self {
-        op!(_mm512_alignr_epi64::<6>(self.0, before.0))
     }
     /// # Safety
     /// 64 bytes at `from` are readable. The CPU has AVX-512 F.

@@ -6,6 +6,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::simd::{methods, op};
+
 use crate::aes::vector::{Blocks, Four, One, Two, mask};
 
 /// One block, or two or four consecutive blocks of one message; the first is the lowest.
@@ -38,13 +40,6 @@ pub(crate) trait Field: Blocks {
     fn numbered(self, from: u8) -> Self;
     /// Returns the first `bytes`, at most a vector's, with zeros after them.
     fn first(self, bytes: usize) -> Self;
-}
-
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the token, as the module's contract says.
-        Self(unsafe { $call })
-    };
 }
 
 impl One {
@@ -84,33 +79,18 @@ impl Field for One {
     fn totals([first, ..]: [Self; 4]) -> Self {
         first
     }
-    #[inline(always)]
-    fn product<const HALVES: i32>(self, other: Self) -> Self {
-        op!(_mm_clmulepi64_si128::<HALVES>(self.0, other.0))
+    methods! {
+        product<const HALVES: i32>(self, other: Self) = _mm_clmulepi64_si128::<HALVES>(self.0, other.0);
+        low_to_high(self) = _mm_slli_si128::<8>(self.0);
+        high_to_low(self) = _mm_srli_si128::<8>(self.0);
+        swap_halves(self) = _mm_shuffle_epi32::<0x4e>(self.0);
+        low_halves(self, other: Self) = _mm_unpacklo_epi64(self.0, other.0);
+        high_halves(self, other: Self) = _mm_unpackhi_epi64(self.0, other.0);
+        numbered(self, from: u8) = _mm_xor_si128(self.0, _mm_set_epi32(i32::from(from) << 24, 0, 0, 0));
     }
     #[inline(always)]
     fn xor3(self, b: Self, c: Self) -> Self {
         self.xor(b).xor(c)
-    }
-    #[inline(always)]
-    fn low_to_high(self) -> Self {
-        op!(_mm_slli_si128::<8>(self.0))
-    }
-    #[inline(always)]
-    fn high_to_low(self) -> Self {
-        op!(_mm_srli_si128::<8>(self.0))
-    }
-    #[inline(always)]
-    fn swap_halves(self) -> Self {
-        op!(_mm_shuffle_epi32::<0x4e>(self.0))
-    }
-    #[inline(always)]
-    fn low_halves(self, other: Self) -> Self {
-        op!(_mm_unpacklo_epi64(self.0, other.0))
-    }
-    #[inline(always)]
-    fn high_halves(self, other: Self) -> Self {
-        op!(_mm_unpackhi_epi64(self.0, other.0))
     }
     #[inline(always)]
     fn pinned(self) -> Self {
@@ -118,10 +98,6 @@ impl Field for One {
         // SAFETY: no instruction.
         unsafe { core::arch::asm!("/* {0} */", inout(xmm_reg) a, options(nomem, nostack, preserves_flags)) };
         Self(a)
-    }
-    #[inline(always)]
-    fn numbered(self, from: u8) -> Self {
-        op!(_mm_xor_si128(self.0, _mm_set_epi32(i32::from(from) << 24, 0, 0, 0)))
     }
     #[inline(always)]
     fn first(self, bytes: usize) -> Self {
@@ -135,17 +111,20 @@ impl Field for One {
 }
 
 impl Field for Two {
-    #[inline(always)]
-    fn of([a, b, ..]: [One; 4]) -> Self {
-        op!(_mm256_set_m128i(b.0, a.0))
-    }
-    #[inline(always)]
-    fn splat(block: One) -> Self {
-        op!(_mm256_broadcastsi128_si256(block.0))
-    }
-    #[inline(always)]
-    fn lead(block: One) -> Self {
-        op!(_mm256_zextsi128_si256(block.0))
+    methods! {
+        of([a, b, ..]: [One; 4]) = _mm256_set_m128i(b.0, a.0);
+        splat(block: One) = _mm256_broadcastsi128_si256(block.0);
+        lead(block: One) = _mm256_zextsi128_si256(block.0);
+        totals([a, b, ..]: [Self; 4]) = _mm256_xor_si256(
+            _mm256_permute2x128_si256::<0x20>(a.0, b.0),
+            _mm256_permute2x128_si256::<0x31>(a.0, b.0)
+        );
+        product<const HALVES: i32>(self, other: Self) = _mm256_clmulepi64_epi128::<HALVES>(self.0, other.0);
+        low_to_high(self) = _mm256_slli_si256::<8>(self.0);
+        high_to_low(self) = _mm256_srli_si256::<8>(self.0);
+        swap_halves(self) = _mm256_shuffle_epi32::<0x4e>(self.0);
+        low_halves(self, other: Self) = _mm256_unpacklo_epi64(self.0, other.0);
+        high_halves(self, other: Self) = _mm256_unpackhi_epi64(self.0, other.0);
     }
     #[inline(always)]
     fn total(self) -> One {
@@ -153,39 +132,8 @@ impl Field for Two {
         One(unsafe { _mm_xor_si128(_mm256_castsi256_si128(self.0), _mm256_extracti128_si256::<1>(self.0)) })
     }
     #[inline(always)]
-    fn totals([a, b, ..]: [Self; 4]) -> Self {
-        op!(_mm256_xor_si256(
-            _mm256_permute2x128_si256::<0x20>(a.0, b.0),
-            _mm256_permute2x128_si256::<0x31>(a.0, b.0)
-        ))
-    }
-    #[inline(always)]
-    fn product<const HALVES: i32>(self, other: Self) -> Self {
-        op!(_mm256_clmulepi64_epi128::<HALVES>(self.0, other.0))
-    }
-    #[inline(always)]
     fn xor3(self, b: Self, c: Self) -> Self {
         self.xor(b).xor(c)
-    }
-    #[inline(always)]
-    fn low_to_high(self) -> Self {
-        op!(_mm256_slli_si256::<8>(self.0))
-    }
-    #[inline(always)]
-    fn high_to_low(self) -> Self {
-        op!(_mm256_srli_si256::<8>(self.0))
-    }
-    #[inline(always)]
-    fn swap_halves(self) -> Self {
-        op!(_mm256_shuffle_epi32::<0x4e>(self.0))
-    }
-    #[inline(always)]
-    fn low_halves(self, other: Self) -> Self {
-        op!(_mm256_unpacklo_epi64(self.0, other.0))
-    }
-    #[inline(always)]
-    fn high_halves(self, other: Self) -> Self {
-        op!(_mm256_unpackhi_epi64(self.0, other.0))
     }
     #[inline(always)]
     fn pinned(self) -> Self {
@@ -215,13 +163,17 @@ impl Field for Four {
         let half = |a: One, b: One| unsafe { _mm256_set_m128i(b.0, a.0) };
         op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(a, b)), half(c, d)))
     }
-    #[inline(always)]
-    fn splat(block: One) -> Self {
-        op!(_mm512_broadcast_i32x4(block.0))
-    }
-    #[inline(always)]
-    fn lead(block: One) -> Self {
-        op!(_mm512_zextsi128_si512(block.0))
+    methods! {
+        splat(block: One) = _mm512_broadcast_i32x4(block.0);
+        lead(block: One) = _mm512_zextsi128_si512(block.0);
+        product<const HALVES: i32>(self, other: Self) = _mm512_clmulepi64_epi128::<HALVES>(self.0, other.0);
+        xor3(self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<0x96>(self.0, b.0, c.0);
+        low_to_high(self) = _mm512_bslli_epi128::<8>(self.0);
+        high_to_low(self) = _mm512_bsrli_epi128::<8>(self.0);
+        swap_halves(self) = _mm512_shuffle_epi32::<0x4e>(self.0);
+        low_halves(self, other: Self) = _mm512_unpacklo_epi64(self.0, other.0);
+        high_halves(self, other: Self) = _mm512_unpackhi_epi64(self.0, other.0);
+        first(self, bytes: usize) = _mm512_maskz_mov_epi8(mask(bytes), self.0);
     }
     #[inline(always)]
     fn total(self) -> One {
@@ -248,34 +200,6 @@ impl Field for Four {
         ))
     }
     #[inline(always)]
-    fn product<const HALVES: i32>(self, other: Self) -> Self {
-        op!(_mm512_clmulepi64_epi128::<HALVES>(self.0, other.0))
-    }
-    #[inline(always)]
-    fn xor3(self, b: Self, c: Self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<0x96>(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    fn low_to_high(self) -> Self {
-        op!(_mm512_bslli_epi128::<8>(self.0))
-    }
-    #[inline(always)]
-    fn high_to_low(self) -> Self {
-        op!(_mm512_bsrli_epi128::<8>(self.0))
-    }
-    #[inline(always)]
-    fn swap_halves(self) -> Self {
-        op!(_mm512_shuffle_epi32::<0x4e>(self.0))
-    }
-    #[inline(always)]
-    fn low_halves(self, other: Self) -> Self {
-        op!(_mm512_unpacklo_epi64(self.0, other.0))
-    }
-    #[inline(always)]
-    fn high_halves(self, other: Self) -> Self {
-        op!(_mm512_unpackhi_epi64(self.0, other.0))
-    }
-    #[inline(always)]
     fn pinned(self) -> Self {
         // SAFETY: reached only under the token, as the module's contract says.
         Self(unsafe { pinned(self.0) })
@@ -284,10 +208,6 @@ impl Field for Four {
     fn numbered(self, from: u8) -> Self {
         let (a, b, c, d) = (top(from, 0), top(from, 1), top(from, 2), top(from, 3));
         op!(_mm512_xor_si512(self.0, _mm512_set_epi32(d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a, 0, 0, 0)))
-    }
-    #[inline(always)]
-    fn first(self, bytes: usize) -> Self {
-        op!(_mm512_maskz_mov_epi8(mask(bytes), self.0))
     }
 }
 

@@ -9,6 +9,9 @@
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::*;
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{methods, op};
+
 use super::{ROUND_CONSTANTS, ROUNDS, Sponge};
 
 /// The states of `L` messages: the words of all, one after the other; that at (x, y) has the index `5y + x`.
@@ -112,27 +115,12 @@ impl Words for u64 {
 struct Four(__m256i);
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the token, as the module's contract says.
-        Self(unsafe { $call })
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
 impl Words for Four {
     const LANES: usize = 4;
-    #[inline(always)]
-    fn splat(word: u64) -> Self {
-        op!(_mm256_set1_epi64x(word.cast_signed()))
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm256_xor_si256(self.0, other.0))
-    }
-    #[inline(always)]
-    fn chi(self, b: Self, c: Self) -> Self {
-        op!(_mm256_xor_si256(self.0, _mm256_andnot_si256(b.0, c.0)))
+    methods! {
+        splat(word: u64) = _mm256_set1_epi64x(word.cast_signed());
+        xor(self, other: Self) = _mm256_xor_si256(self.0, other.0);
+        chi(self, b: Self, c: Self) = _mm256_xor_si256(self.0, _mm256_andnot_si256(b.0, c.0));
     }
     #[inline(always)]
     fn rotl<const BITS: i32, const BACK: i32>(self) -> Self {
@@ -197,21 +185,11 @@ struct Eight(__m512i);
 #[cfg(target_arch = "x86_64")]
 impl Words for Eight {
     const LANES: usize = 8;
-    #[inline(always)]
-    fn splat(word: u64) -> Self {
-        op!(_mm512_set1_epi64(word.cast_signed()))
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm512_xor_si512(self.0, other.0))
-    }
-    #[inline(always)]
-    fn chi(self, b: Self, c: Self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<0xd2>(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    fn rotl<const BITS: i32, const BACK: i32>(self) -> Self {
-        op!(_mm512_rol_epi64::<BITS>(self.0))
+    methods! {
+        splat(word: u64) = _mm512_set1_epi64(word.cast_signed());
+        xor(self, other: Self) = _mm512_xor_si512(self.0, other.0);
+        chi(self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<0xd2>(self.0, b.0, c.0);
+        rotl<const BITS: i32, const BACK: i32>(self) = _mm512_rol_epi64::<BITS>(self.0);
     }
     /// # Safety
     /// Eight words at `from` are readable. The CPU has AVX-512.

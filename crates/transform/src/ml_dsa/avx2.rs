@@ -5,6 +5,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::simd::methods;
+
 use super::arithmetic::{self, Poly};
 use super::ints::{Ints, Q_INVERSE, Q_SIGNED};
 use super::kernels::{compiled, kernels};
@@ -44,9 +46,15 @@ impl Ints for Ymm {
     const WIDTH: usize = 8;
     type Sum = [__m256i; 2];
 
-    #[inline(always)]
-    fn splat(value: i32) -> Self {
-        Self(op!(_mm256_set1_epi32(value)))
+    methods! {
+        splat(value: i32) = _mm256_set1_epi32(value);
+        add(self, other: Self) = _mm256_add_epi32(self.0, other.0);
+        sub(self, other: Self) = _mm256_sub_epi32(self.0, other.0);
+        and(self, other: Self) = _mm256_and_si256(self.0, other.0);
+        or(self, other: Self) = _mm256_or_si256(self.0, other.0);
+        xor(self, other: Self) = _mm256_xor_si256(self.0, other.0);
+        shift_right<const BITS: u32>(self) = _mm256_sra_epi32(self.0, _mm_cvtsi32_si128(BITS.cast_signed()));
+        low_product(self, other: Self) = _mm256_mullo_epi32(self.0, other.0);
     }
     /// # Safety
     /// 8 integers are readable, with any alignment.
@@ -59,34 +67,6 @@ impl Ints for Ymm {
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
         op!(_mm256_storeu_si256(to.cast(), self.0));
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Self(op!(_mm256_add_epi32(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Self(op!(_mm256_sub_epi32(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        Self(op!(_mm256_and_si256(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        Self(op!(_mm256_or_si256(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        Self(op!(_mm256_xor_si256(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn shift_right<const BITS: u32>(self) -> Self {
-        Self(op!(_mm256_sra_epi32(self.0, _mm_cvtsi32_si128(BITS.cast_signed()))))
-    }
-    #[inline(always)]
-    fn low_product(self, other: Self) -> Self {
-        Self(op!(_mm256_mullo_epi32(self.0, other.0)))
     }
     #[inline(always)]
     fn product(self, by: Self, scaled: Self) -> Self {

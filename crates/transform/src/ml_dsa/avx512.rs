@@ -5,6 +5,8 @@
 
 use core::arch::x86_64::*;
 
+use crate::simd::methods;
+
 use super::arithmetic::{self, Poly};
 use super::ints::{Ints, Q_INVERSE, Q_SIGNED};
 use super::kernels::{compiled, kernels};
@@ -44,9 +46,15 @@ impl Ints for Zmm {
     const WIDTH: usize = 16;
     type Sum = [__m512i; 2];
 
-    #[inline(always)]
-    fn splat(value: i32) -> Self {
-        Self(op!(_mm512_set1_epi32(value)))
+    methods! {
+        splat(value: i32) = _mm512_set1_epi32(value);
+        add(self, other: Self) = _mm512_add_epi32(self.0, other.0);
+        sub(self, other: Self) = _mm512_sub_epi32(self.0, other.0);
+        and(self, other: Self) = _mm512_and_si512(self.0, other.0);
+        or(self, other: Self) = _mm512_or_si512(self.0, other.0);
+        xor(self, other: Self) = _mm512_xor_si512(self.0, other.0);
+        shift_right<const BITS: u32>(self) = _mm512_srai_epi32::<BITS>(self.0);
+        low_product(self, other: Self) = _mm512_mullo_epi32(self.0, other.0);
     }
     /// # Safety
     /// 16 integers are readable, with any alignment.
@@ -59,34 +67,6 @@ impl Ints for Zmm {
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
         op!(_mm512_storeu_si512(to.cast(), self.0));
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        Self(op!(_mm512_add_epi32(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        Self(op!(_mm512_sub_epi32(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        Self(op!(_mm512_and_si512(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        Self(op!(_mm512_or_si512(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        Self(op!(_mm512_xor_si512(self.0, other.0)))
-    }
-    #[inline(always)]
-    fn shift_right<const BITS: u32>(self) -> Self {
-        Self(op!(_mm512_srai_epi32::<BITS>(self.0)))
-    }
-    #[inline(always)]
-    fn low_product(self, other: Self) -> Self {
-        Self(op!(_mm512_mullo_epi32(self.0, other.0)))
     }
     #[inline(always)]
     fn product(self, by: Self, scaled: Self) -> Self {

@@ -7,6 +7,9 @@
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::*;
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{methods, op};
+
 /// A word of each message.
 pub(crate) trait Longs: Copy {
     /// Messages.
@@ -111,14 +114,6 @@ pub(crate) struct Four(__m256i);
 pub(crate) struct Eight(__m512i);
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the token, as the module's contract says.
-        Self(unsafe { $call })
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
 impl Four {
     /// Transposes four rows of four words.
     #[inline(always)]
@@ -135,39 +130,21 @@ impl Four {
 #[cfg(target_arch = "x86_64")]
 impl Longs for Four {
     const LANES: usize = 4;
-    #[inline(always)]
-    fn splat(word: u64) -> Self {
-        op!(_mm256_set1_epi64x(word.cast_signed()))
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        op!(_mm256_add_epi64(self.0, other.0))
-    }
-    #[inline(always)]
-    fn xor3(self, b: Self, c: Self) -> Self {
-        op!(_mm256_xor_si256(_mm256_xor_si256(self.0, b.0), c.0))
-    }
-    #[inline(always)]
-    fn choose(self, b: Self, c: Self) -> Self {
-        op!(_mm256_xor_si256(c.0, _mm256_and_si256(self.0, _mm256_xor_si256(b.0, c.0))))
-    }
-    #[inline(always)]
-    fn majority(self, b: Self, c: Self) -> Self {
-        op!(_mm256_or_si256(
+    methods! {
+        splat(word: u64) = _mm256_set1_epi64x(word.cast_signed());
+        add(self, other: Self) = _mm256_add_epi64(self.0, other.0);
+        xor3(self, b: Self, c: Self) = _mm256_xor_si256(_mm256_xor_si256(self.0, b.0), c.0);
+        choose(self, b: Self, c: Self) =
+            _mm256_xor_si256(c.0, _mm256_and_si256(self.0, _mm256_xor_si256(b.0, c.0)));
+        majority(self, b: Self, c: Self) = _mm256_or_si256(
             _mm256_and_si256(self.0, b.0),
             _mm256_and_si256(c.0, _mm256_or_si256(self.0, b.0))
-        ))
-    }
-    #[inline(always)]
-    fn rotr<const BITS: u32>(self) -> Self {
-        op!(_mm256_or_si256(
+        );
+        rotr<const BITS: u32>(self) = _mm256_or_si256(
             _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)),
             _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(64 - BITS as i32))
-        ))
-    }
-    #[inline(always)]
-    fn shr<const BITS: u32>(self) -> Self {
-        op!(_mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32)))
+        );
+        shr<const BITS: u32>(self) = _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32));
     }
     /// # Safety
     /// Four words at `from` are readable. The CPU has AVX2.
@@ -203,33 +180,14 @@ impl Longs for Four {
 #[cfg(target_arch = "x86_64")]
 impl Longs for Eight {
     const LANES: usize = 8;
-    #[inline(always)]
-    fn splat(word: u64) -> Self {
-        op!(_mm512_set1_epi64(word.cast_signed()))
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        op!(_mm512_add_epi64(self.0, other.0))
-    }
-    #[inline(always)]
-    fn xor3(self, b: Self, c: Self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<0x96>(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    fn choose(self, b: Self, c: Self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<0xca>(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    fn majority(self, b: Self, c: Self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<0xe8>(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    fn rotr<const BITS: u32>(self) -> Self {
-        op!(_mm512_rorv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS))))
-    }
-    #[inline(always)]
-    fn shr<const BITS: u32>(self) -> Self {
-        op!(_mm512_srlv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS))))
+    methods! {
+        splat(word: u64) = _mm512_set1_epi64(word.cast_signed());
+        add(self, other: Self) = _mm512_add_epi64(self.0, other.0);
+        xor3(self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<0x96>(self.0, b.0, c.0);
+        choose(self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<0xca>(self.0, b.0, c.0);
+        majority(self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<0xe8>(self.0, b.0, c.0);
+        rotr<const BITS: u32>(self) = _mm512_rorv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS)));
+        shr<const BITS: u32>(self) = _mm512_srlv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS)));
     }
     /// # Safety
     /// Eight words at `from` are readable. The CPU has AVX-512 F.

@@ -5,36 +5,19 @@
 
 use core::arch::x86_64::*;
 
-use super::{Bits, Blocks, Planes, Words};
+use super::{Bits, Blocks, Planes, Words, methods, op};
 
 /// A ymm register.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Y(pub(crate) __m256i);
 
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the Avx2 token, as the module's contract says.
-        Self(unsafe { $call })
-    };
-}
-
 impl Bits for Y {
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm256_xor_si256(self.0, other.0))
-    }
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        op!(_mm256_and_si256(self.0, other.0))
-    }
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        op!(_mm256_or_si256(self.0, other.0))
-    }
-    #[inline(always)]
-    fn not(self) -> Self {
-        op!(_mm256_xor_si256(self.0, _mm256_set1_epi8(-1)))
+    methods! {
+        xor(self, other: Self) = _mm256_xor_si256(self.0, other.0);
+        and(self, other: Self) = _mm256_and_si256(self.0, other.0);
+        or(self, other: Self) = _mm256_or_si256(self.0, other.0);
+        not(self) = _mm256_xor_si256(self.0, _mm256_set1_epi8(-1));
     }
 }
 
@@ -84,28 +67,20 @@ impl Y {
 
 impl Words for Y {
     const LANES: usize = 8;
-    #[inline(always)]
-    fn splat(value: u32) -> Self {
-        op!(_mm256_set1_epi32(value as i32))
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        op!(_mm256_add_epi32(self.0, other.0))
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        op!(_mm256_sub_epi32(self.0, other.0))
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        op!(_mm256_mullo_epi32(self.0, other.0))
-    }
-    #[inline(always)]
-    fn rotl<const N: i32>(self) -> Self {
-        op!(_mm256_or_si256(
+    methods! {
+        splat(value: u32) = _mm256_set1_epi32(value as i32);
+        add(self, other: Self) = _mm256_add_epi32(self.0, other.0);
+        sub(self, other: Self) = _mm256_sub_epi32(self.0, other.0);
+        mul(self, other: Self) = _mm256_mullo_epi32(self.0, other.0);
+        rotl<const N: i32>(self) = _mm256_or_si256(
             _mm256_sll_epi32(self.0, _mm_cvtsi32_si128(N)),
             _mm256_srl_epi32(self.0, _mm_cvtsi32_si128(32 - N))
-        ))
+        );
+        shr<const N: u32>(self) = _mm256_srl_epi32(self.0, _mm_cvtsi32_si128(N as i32));
+        swap_bytes(self) = _mm256_shuffle_epi8(
+            self.0,
+            _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
+        );
     }
     #[inline(always)]
     fn rotl_by(self, by: Self) -> Self {
@@ -118,17 +93,6 @@ impl Words for Y {
         let by = by.and(<Self as Words>::splat(31));
         let back = <Self as Words>::splat(32).sub(by);
         op!(_mm256_or_si256(_mm256_srlv_epi32(self.0, by.0), _mm256_sllv_epi32(self.0, back.0)))
-    }
-    #[inline(always)]
-    fn shr<const N: u32>(self) -> Self {
-        op!(_mm256_srl_epi32(self.0, _mm_cvtsi32_si128(N as i32)))
-    }
-    #[inline(always)]
-    fn swap_bytes(self) -> Self {
-        op!(_mm256_shuffle_epi8(
-            self.0,
-            _mm256_broadcastsi128_si256(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
-        ))
     }
     /// # Safety
     /// Eight words at `from` are readable. The CPU has AVX2.
@@ -166,17 +130,10 @@ impl Words for Y {
 
 impl Planes for Y {
     const ELEMENTS: usize = 4;
-    #[inline(always)]
-    fn splat(value: u64) -> Self {
-        op!(_mm256_set1_epi64x(value as i64))
-    }
-    #[inline(always)]
-    fn shl<const N: u32>(self) -> Self {
-        op!(_mm256_sll_epi64(self.0, _mm_cvtsi32_si128(N as i32)))
-    }
-    #[inline(always)]
-    fn shr<const N: u32>(self) -> Self {
-        op!(_mm256_srl_epi64(self.0, _mm_cvtsi32_si128(N as i32)))
+    methods! {
+        splat(value: u64) = _mm256_set1_epi64x(value as i64);
+        shl<const N: u32>(self) = _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(N as i32));
+        shr<const N: u32>(self) = _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(N as i32));
     }
     /// # Safety
     /// Four 64-bit words at `from` are readable. The CPU has AVX2.

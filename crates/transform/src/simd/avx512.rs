@@ -5,19 +5,12 @@
 
 use core::arch::x86_64::*;
 
-use super::{Bits, Planes, Words};
+use super::{Bits, Planes, Words, methods, op};
 
 /// A zmm register.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Z(pub(crate) __m512i);
-
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the Avx512 token, as the module's contract says.
-        Self(unsafe { $call })
-    };
-}
 
 /// See [`Bits::gate`]. The result replaces `a`: Zen 4 waits for the overwritten operand without cost, but for the
 /// other two operands it takes a cycle and half an issue slot longer. The compiler treats them as equal, and would
@@ -40,29 +33,13 @@ fn gate<const IMM: i32>(mut a: __m512i, b: __m512i, c: __m512i) -> __m512i {
 }
 
 impl Bits for Z {
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        op!(_mm512_xor_si512(self.0, other.0))
-    }
-    #[inline(always)]
-    fn and(self, other: Self) -> Self {
-        op!(_mm512_and_si512(self.0, other.0))
-    }
-    #[inline(always)]
-    fn or(self, other: Self) -> Self {
-        op!(_mm512_or_si512(self.0, other.0))
-    }
-    #[inline(always)]
-    fn not(self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<0x0f>(self.0, self.0, self.0))
-    }
-    #[inline(always)]
-    fn lut<const IMM: i32>(a: Self, b: Self, c: Self) -> Self {
-        op!(_mm512_ternarylogic_epi64::<IMM>(a.0, b.0, c.0))
-    }
-    #[inline(always)]
-    fn gate<const IMM: i32>(a: Self, b: Self, c: Self) -> Self {
-        op!(gate::<IMM>(a.0, b.0, c.0))
+    methods! {
+        xor(self, other: Self) = _mm512_xor_si512(self.0, other.0);
+        and(self, other: Self) = _mm512_and_si512(self.0, other.0);
+        or(self, other: Self) = _mm512_or_si512(self.0, other.0);
+        not(self) = _mm512_ternarylogic_epi64::<0x0f>(self.0, self.0, self.0);
+        lut<const IMM: i32>(a: Self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<IMM>(a.0, b.0, c.0);
+        gate<const IMM: i32>(a: Self, b: Self, c: Self) = gate::<IMM>(a.0, b.0, c.0);
     }
 }
 
@@ -142,44 +119,19 @@ impl Z {
 
 impl Words for Z {
     const LANES: usize = 16;
-    #[inline(always)]
-    fn splat(value: u32) -> Self {
-        op!(_mm512_set1_epi32(value as i32))
-    }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        op!(_mm512_add_epi32(self.0, other.0))
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        op!(_mm512_sub_epi32(self.0, other.0))
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        op!(_mm512_mullo_epi32(self.0, other.0))
-    }
-    #[inline(always)]
-    fn rotl<const N: i32>(self) -> Self {
-        op!(_mm512_rol_epi32::<N>(self.0))
-    }
-    #[inline(always)]
-    fn rotl_by(self, by: Self) -> Self {
-        op!(_mm512_rolv_epi32(self.0, by.0))
-    }
-    #[inline(always)]
-    fn rotr_by(self, by: Self) -> Self {
-        op!(_mm512_rorv_epi32(self.0, by.0))
-    }
-    #[inline(always)]
-    fn shr<const N: u32>(self) -> Self {
-        op!(_mm512_srli_epi32::<N>(self.0))
-    }
-    #[inline(always)]
-    fn swap_bytes(self) -> Self {
-        op!(_mm512_shuffle_epi8(
+    methods! {
+        splat(value: u32) = _mm512_set1_epi32(value as i32);
+        add(self, other: Self) = _mm512_add_epi32(self.0, other.0);
+        sub(self, other: Self) = _mm512_sub_epi32(self.0, other.0);
+        mul(self, other: Self) = _mm512_mullo_epi32(self.0, other.0);
+        rotl<const N: i32>(self) = _mm512_rol_epi32::<N>(self.0);
+        rotl_by(self, by: Self) = _mm512_rolv_epi32(self.0, by.0);
+        rotr_by(self, by: Self) = _mm512_rorv_epi32(self.0, by.0);
+        shr<const N: u32>(self) = _mm512_srli_epi32::<N>(self.0);
+        swap_bytes(self) = _mm512_shuffle_epi8(
             self.0,
             _mm512_broadcast_i32x4(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
-        ))
+        );
     }
     /// # Safety
     /// Sixteen words at `from` are readable. The CPU has AVX-512 F.
@@ -243,17 +195,10 @@ impl Words for Z {
 
 impl Planes for Z {
     const ELEMENTS: usize = 8;
-    #[inline(always)]
-    fn splat(value: u64) -> Self {
-        op!(_mm512_set1_epi64(value as i64))
-    }
-    #[inline(always)]
-    fn shl<const N: u32>(self) -> Self {
-        op!(_mm512_slli_epi64::<N>(self.0))
-    }
-    #[inline(always)]
-    fn shr<const N: u32>(self) -> Self {
-        op!(_mm512_srli_epi64::<N>(self.0))
+    methods! {
+        splat(value: u64) = _mm512_set1_epi64(value as i64);
+        shl<const N: u32>(self) = _mm512_slli_epi64::<N>(self.0);
+        shr<const N: u32>(self) = _mm512_srli_epi64::<N>(self.0);
     }
     /// # Safety
     /// Eight 64-bit words at `from` are readable. The CPU has AVX-512 F.

@@ -16,6 +16,29 @@ pub(crate) mod scalar;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod shorts;
 
+/// Wraps an expression of intrinsics as the vector type at hand.
+#[cfg(target_arch = "x86_64")]
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: reached only under the type's token, as the module's contract says.
+        Self(unsafe { $call })
+    };
+}
+
+/// Methods that return the vector type, each by one expression of intrinsics.
+#[cfg(target_arch = "x86_64")]
+macro_rules! methods {
+    ($($name:ident $(<$(const $parameter:ident: $kind:ty),+>)? ($($arguments:tt)*) = $value:expr;)*) => {$(
+        #[inline(always)]
+        fn $name $(<$(const $parameter: $kind),+>)? ($($arguments)*) -> Self {
+            $crate::simd::op!($value)
+        }
+    )*};
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use {methods, op};
+
 /// Bitwise logic.
 pub(crate) trait Bits: Copy {
     fn xor(self, other: Self) -> Self;

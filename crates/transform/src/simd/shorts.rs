@@ -7,7 +7,7 @@ use core::arch::x86_64::*;
 
 use super::avx2::Y;
 use super::avx512::Z;
-use super::{Bits, Words};
+use super::{Bits, Words, methods, op};
 
 /// Lanes of 16-bit words.
 pub(crate) trait Shorts: Words {
@@ -73,43 +73,23 @@ pub(crate) const fn place(lane: usize, shorts: usize) -> usize {
     group + 2 * (lane % (shorts / 2)) + lane / (shorts / 2)
 }
 
-macro_rules! op {
-    ($call:expr) => {
-        // SAFETY: reached only under the vector's token, as the module's contract says.
-        Self(unsafe { $call })
-    };
-}
-
 impl Shorts for Z {
-    #[inline(always)]
-    fn zero() -> Self {
-        op!(_mm512_setzero_si512())
-    }
-    #[inline(always)]
-    fn add16(self, other: Self) -> Self {
-        op!(_mm512_add_epi16(self.0, other.0))
-    }
-    #[inline(always)]
-    fn product(self, other: Self, ones: Self) -> Self {
-        op!({
+    methods! {
+        zero() = _mm512_setzero_si512();
+        add16(self, other: Self) = _mm512_add_epi16(self.0, other.0);
+        product(self, other: Self, ones: Self) = {
             let (low, high) = (_mm512_mullo_epi16(self.0, other.0), _mm512_mulhi_epu16(self.0, other.0));
             let wraps = _mm512_cmple_epu16_mask(low, high);
             let zero = _mm512_cmpeq_epi16_mask(low, high);
             let high = _mm512_mask_add_epi16(high, zero, self.0, other.0);
             let rest = _mm512_sub_epi16(low, high);
             _mm512_mask_sub_epi16(rest, wraps, rest, ones.0)
-        })
-    }
-    #[inline(always)]
-    fn top_bit(self) -> Self {
-        op!(_mm512_srli_epi16::<15>(self.0))
-    }
-    #[inline(always)]
-    fn swap_pairs(self) -> Self {
-        op!(_mm512_shuffle_epi8(
+        };
+        top_bit(self) = _mm512_srli_epi16::<15>(self.0);
+        swap_pairs(self) = _mm512_shuffle_epi8(
             self.0,
             _mm512_broadcast_i32x4(_mm_set_epi32(0x0e0f0c0d, 0x0a0b0809, 0x06070405, 0x02030001))
-        ))
+        );
     }
     #[inline(always)]
     fn halves(even: Self, odd: Self) -> (Self, Self) {
@@ -121,34 +101,21 @@ impl Shorts for Z {
 }
 
 impl Shorts for Y {
-    #[inline(always)]
-    fn zero() -> Self {
-        op!(_mm256_setzero_si256())
-    }
-    #[inline(always)]
-    fn add16(self, other: Self) -> Self {
-        op!(_mm256_add_epi16(self.0, other.0))
-    }
-    #[inline(always)]
-    fn product(self, other: Self, _: Self) -> Self {
-        op!({
+    methods! {
+        zero() = _mm256_setzero_si256();
+        add16(self, other: Self) = _mm256_add_epi16(self.0, other.0);
+        product(self, other: Self, _: Self) = {
             let (low, high) = (_mm256_mullo_epi16(self.0, other.0), _mm256_mulhi_epu16(self.0, other.0));
             let wraps = _mm256_cmpeq_epi16(_mm256_min_epu16(low, high), low);
             let zero = _mm256_cmpeq_epi16(low, high);
             let sum = _mm256_and_si256(_mm256_add_epi16(self.0, other.0), zero);
             _mm256_sub_epi16(_mm256_sub_epi16(_mm256_sub_epi16(low, high), wraps), sum)
-        })
-    }
-    #[inline(always)]
-    fn top_bit(self) -> Self {
-        op!(_mm256_srli_epi16::<15>(self.0))
-    }
-    #[inline(always)]
-    fn swap_pairs(self) -> Self {
-        op!(_mm256_shuffle_epi8(
+        };
+        top_bit(self) = _mm256_srli_epi16::<15>(self.0);
+        swap_pairs(self) = _mm256_shuffle_epi8(
             self.0,
             _mm256_broadcastsi128_si256(_mm_set_epi32(0x0e0f0c0d, 0x0a0b0809, 0x06070405, 0x02030001))
-        ))
+        );
     }
     #[inline(always)]
     fn halves(even: Self, odd: Self) -> (Self, Self) {
