@@ -4,7 +4,7 @@
 pub(crate) mod blowfish_lanes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod permuted;
-mod pi;
+pub(crate) mod pi;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
