@@ -3,8 +3,10 @@
 #![allow(unsafe_code)]
 
 use super::{BAD, bytes, give, length_of, room, with_module};
+use crate::connections::Connections;
 use crate::mechanism::{Mechanism, PARAMETER_BYTES_MAX};
 use crate::object::Object;
+use crate::operation::Given;
 use crate::refused::Refused;
 use crate::session::Session;
 use aws_lc_rs::rand;
@@ -64,40 +66,52 @@ unsafe fn start(
     })
 }
 
-/// # Safety
-/// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
-/// parameter is null or readable for its length, and a context in it as well.
-pub(super) unsafe extern "C" fn sign_init(
-    handle: c::CK_SESSION_HANDLE,
-    mechanism: *mut c::CK_MECHANISM,
-    key: c::CK_OBJECT_HANDLE,
-) -> c::CK_RV {
-    // SAFETY: the contract: a mechanism with its parameter; both may be null.
-    unsafe { start(handle, mechanism, key, Session::start_signing) }
+macro_rules! starts {
+    ($($name:ident = $begin:path;)*) => {$(
+        /// # Safety
+        /// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
+        /// parameter is null or readable for its length, and a context in it as well.
+        pub(super) unsafe extern "C" fn $name(
+            handle: c::CK_SESSION_HANDLE,
+            mechanism: *mut c::CK_MECHANISM,
+            key: c::CK_OBJECT_HANDLE,
+        ) -> c::CK_RV {
+            // SAFETY: the contract: a mechanism with its parameter; both may be null.
+            unsafe { start(handle, mechanism, key, $begin) }
+        }
+    )*};
 }
 
-/// # Safety
-/// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
-/// parameter is null or readable for its length, and a context in it as well.
-pub(super) unsafe extern "C" fn verify_init(
-    handle: c::CK_SESSION_HANDLE,
-    mechanism: *mut c::CK_MECHANISM,
-    key: c::CK_OBJECT_HANDLE,
-) -> c::CK_RV {
-    // SAFETY: the contract: a mechanism with its parameter; both may be null.
-    unsafe { start(handle, mechanism, key, Session::start_verifying) }
+starts! {
+    sign_init = Session::start_signing;
+    verify_init = Session::start_verifying;
+    decrypt_init = Session::start_decrypting;
 }
 
+/// Hands the answer of an operation to C.
+///
 /// # Safety
-/// The contract of Cryptoki functions, see the module: `mechanism` is null or points to the structure, whose
-/// parameter is null or readable for its length, and a context in it as well.
-pub(super) unsafe extern "C" fn decrypt_init(
+/// `length` is null or can be read and written; `out` is null or writable for `*length` bytes.
+unsafe fn answer(
     handle: c::CK_SESSION_HANDLE,
-    mechanism: *mut c::CK_MECHANISM,
-    key: c::CK_OBJECT_HANDLE,
+    out: *mut c::CK_BYTE,
+    length: *mut c::CK_ULONG,
+    make: impl FnOnce(&mut Session, Option<usize>, &Connections) -> Result<Given, Refused>,
 ) -> c::CK_RV {
-    // SAFETY: the contract: a mechanism with its parameter; both may be null.
-    unsafe { start(handle, mechanism, key, Session::start_decrypting) }
+    with_module(|module| {
+        module.with_session(handle, |session| {
+            // SAFETY: the contract: the buffer has its length, or is null.
+            let room = unsafe { room(out, length) }?;
+            let given = make(session, room, &module.connections)?;
+            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
+            unsafe { give(given, out, length) }
+        })
+    })
+}
+
+/// Runs a step of an operation that answers nothing.
+fn step(handle: c::CK_SESSION_HANDLE, run: impl FnOnce(&mut Session) -> Result<(), Refused>) -> c::CK_RV {
+    with_module(|module| module.with_session(handle, run))
 }
 
 /// # Safety
@@ -111,15 +125,12 @@ pub(super) unsafe extern "C" fn sign(
     out: *mut c::CK_BYTE,
     length: *mut c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: data and buffer have their lengths, or are null.
-            let (data, room) = unsafe { (bytes(data, data_length)?, room(out, length)?) };
-            let given = session.sign(Some(data), room, &module.connections)?;
-            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
-            unsafe { give(given, out, length) }
+    // SAFETY: the contract: data and buffer have their lengths, or are null.
+    unsafe {
+        answer(handle, out, length, |session, room, connections| {
+            session.sign(Some(bytes(data, data_length)?), room, connections)
         })
-    })
+    }
 }
 
 /// # Safety
@@ -129,12 +140,8 @@ pub(super) unsafe extern "C" fn sign_update(
     part: *mut c::CK_BYTE,
     part_length: c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: the data have their length, or are null.
-            session.sign_part(unsafe { bytes(part, part_length) }?)
-        })
-    })
+    // SAFETY: the contract: the data have their length, or are null.
+    step(handle, |session| session.sign_part(unsafe { bytes(part, part_length) }?))
 }
 
 /// # Safety
@@ -145,15 +152,8 @@ pub(super) unsafe extern "C" fn sign_final(
     out: *mut c::CK_BYTE,
     length: *mut c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: the buffer has its length, or is null.
-            let room = unsafe { room(out, length) }?;
-            let given = session.sign(None, room, &module.connections)?;
-            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
-            unsafe { give(given, out, length) }
-        })
-    })
+    // SAFETY: the contract: the buffer has its length, or is null.
+    unsafe { answer(handle, out, length, |session, room, connections| session.sign(None, room, connections)) }
 }
 
 /// # Safety
@@ -166,13 +166,10 @@ pub(super) unsafe extern "C" fn verify(
     signature: *mut c::CK_BYTE,
     signature_length: c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: both have their lengths, or are null.
-            let (data, signature) =
-                unsafe { (bytes(data, data_length)?, bytes(signature, signature_length)?) };
-            session.verify(Some(data), signature)
-        })
+    step(handle, |session| {
+        // SAFETY: the contract: both have their lengths, or are null.
+        let (data, signature) = unsafe { (bytes(data, data_length)?, bytes(signature, signature_length)?) };
+        session.verify(Some(data), signature)
     })
 }
 
@@ -183,12 +180,8 @@ pub(super) unsafe extern "C" fn verify_update(
     part: *mut c::CK_BYTE,
     part_length: c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: the data have their length, or are null.
-            session.verify_part(unsafe { bytes(part, part_length) }?)
-        })
-    })
+    // SAFETY: the contract: the data have their length, or are null.
+    step(handle, |session| session.verify_part(unsafe { bytes(part, part_length) }?))
 }
 
 /// # Safety
@@ -199,12 +192,8 @@ pub(super) unsafe extern "C" fn verify_final(
     signature: *mut c::CK_BYTE,
     signature_length: c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: the signature has its length, or is null.
-            session.verify(None, unsafe { bytes(signature, signature_length) }?)
-        })
-    })
+    // SAFETY: the contract: the signature has its length, or is null.
+    step(handle, |session| session.verify(None, unsafe { bytes(signature, signature_length) }?))
 }
 
 /// # Safety
@@ -218,15 +207,12 @@ pub(super) unsafe extern "C" fn decrypt(
     out: *mut c::CK_BYTE,
     length: *mut c::CK_ULONG,
 ) -> c::CK_RV {
-    with_module(|module| {
-        module.with_session(handle, |session| {
-            // SAFETY: the contract: data and buffer have their lengths, or are null.
-            let (data, room) = unsafe { (bytes(data, data_length)?, room(out, length)?) };
-            let given = session.decrypt(data, room, &module.connections)?;
-            // SAFETY: the contract: the buffer has its length; the answer was made for this room.
-            unsafe { give(given, out, length) }
+    // SAFETY: the contract: data and buffer have their lengths, or are null.
+    unsafe {
+        answer(handle, out, length, |session, room, connections| {
+            session.decrypt(bytes(data, data_length)?, room, connections)
         })
-    })
+    }
 }
 
 /// # Safety
