@@ -4,7 +4,7 @@
 
 use super::params::{OCTET_STRING, Param, Params, UTF8_STRING};
 use super::signature::{hash, named};
-use super::{Context, Dispatch, bytes, descriptions, give, key_of, table};
+use super::{Context, Dispatch, bytes, described, give, key_of, table};
 use crate::reason::Reason;
 use crate::signing::{Crypting, Padding};
 use std::ffi::{c_int, c_uchar, c_void};
@@ -17,8 +17,8 @@ pub(super) static TABLE: &[Dispatch] = table![
     3 => encrypt,
     4 => init,
     5 => decrypt,
-    6 => free,
-    7 => duplicate,
+    6 => CryptingContext::free,
+    7 => CryptingContext::duplicate,
     8 => get_params,
     9 => gettable_params,
     10 => set_params,
@@ -34,23 +34,7 @@ unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
-/// [`duplicate`], and is used by nobody afterwards.
-unsafe extern "C" fn free(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { CryptingContext::free(context) };
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
-unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in a value of `new`.
-    let own = unsafe { CryptingContext::shared(context) };
-    CryptingContext::give(own.core, own.value.clone())
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy; `key`
 /// is null or a key; `array`.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
@@ -63,7 +47,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null; `plaintext` has `plaintext_length` bytes or
 /// is null.
 unsafe extern "C" fn encrypt(
@@ -84,7 +68,7 @@ unsafe extern "C" fn encrypt(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null; `ciphertext` has `ciphertext_length` bytes or
 /// is null.
 unsafe extern "C" fn decrypt(
@@ -106,20 +90,17 @@ unsafe extern "C" fn decrypt(
     })
 }
 
-extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"pad-mode" => UTF8_STRING,
-        c"digest" => UTF8_STRING,
-        c"digest-props" => UTF8_STRING,
-        c"mgf1-digest" => UTF8_STRING,
-        c"mgf1-digest-props" => UTF8_STRING,
-        c"oaep-label" => OCTET_STRING,
-    ];
-    TABLE.as_ptr()
+described! { settable_params(*mut c_void, *mut c_void):
+    c"pad-mode" => UTF8_STRING,
+    c"digest" => UTF8_STRING,
+    c"digest-props" => UTF8_STRING,
+    c"mgf1-digest" => UTF8_STRING,
+    c"mgf1-digest-props" => UTF8_STRING,
+    c"oaep-label" => OCTET_STRING,
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `array`.
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
@@ -144,13 +125,10 @@ fn set(crypting: &mut Crypting, params: Params<'_>) -> Result<(), Reason> {
     }
 }
 
-extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"pad-mode" => UTF8_STRING];
-    TABLE.as_ptr()
-}
+described! { gettable_params(*mut c_void, *mut c_void): c"pad-mode" => UTF8_STRING }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `array`.
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.

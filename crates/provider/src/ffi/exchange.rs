@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
-use super::{Context, Dispatch, descriptions, give, key_of, table};
+use super::{Context, Dispatch, described, give, key_of, table};
 use crate::library;
 use crate::reason::Reason;
 use crate::signing::Agreeing;
@@ -16,8 +16,8 @@ pub(super) static TABLE: &[Dispatch] = table![
     2 => init,
     3 => derive,
     4 => set_peer,
-    5 => free,
-    6 => duplicate,
+    5 => AgreeingContext::free,
+    6 => AgreeingContext::duplicate,
     7 => set_params,
     8 => settable_params,
 ];
@@ -31,23 +31,7 @@ unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
-/// [`duplicate`], and is used by nobody afterwards.
-unsafe extern "C" fn free(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { AgreeingContext::free(context) };
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
-unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in a value of `new`.
-    let own = unsafe { AgreeingContext::shared(context) };
-    AgreeingContext::give(own.core, own.value.clone())
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy; `key`
 /// is null or a key; `array`.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
@@ -60,7 +44,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const 
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `peer` is null or a key.
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and a key of this provider.
@@ -70,7 +54,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null.
 unsafe extern "C" fn derive(
     context: *mut c_void,
@@ -91,20 +75,17 @@ unsafe extern "C" fn derive(
     })
 }
 
-extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"ecdh-cofactor-mode" => INTEGER,
-        c"kdf-type" => UTF8_STRING,
-        c"kdf-digest" => UTF8_STRING,
-        c"kdf-digest-props" => UTF8_STRING,
-        c"kdf-outlen" => UNSIGNED,
-        c"kdf-ukm" => OCTET_STRING,
-    ];
-    TABLE.as_ptr()
+described! { settable_params(*mut c_void, *mut c_void):
+    c"ecdh-cofactor-mode" => INTEGER,
+    c"kdf-type" => UTF8_STRING,
+    c"kdf-digest" => UTF8_STRING,
+    c"kdf-digest-props" => UTF8_STRING,
+    c"kdf-outlen" => UNSIGNED,
+    c"kdf-ukm" => OCTET_STRING,
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `array`.
 unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params};
-use super::{Context, Dispatch, bytes, descriptions, table};
+use super::{Context, Dispatch, bytes, described, descriptions, table};
 use crate::counters::Counted;
 use crate::library::{Kem, SECRET_BYTES, SEED_BYTES, Text};
 use crate::reason::Reason;
@@ -36,8 +36,8 @@ macro_rules! keymgmt {
             4 => gen_set_params,
             5 => gen_settable_params,
             6 => generate,
-            7 => gen_cleanup,
-            10 => free_key,
+            7 => Generation::free,
+            10 => KemKey::free,
             11 => get_params,
             12 => gettable_params,
             13 => set_params,
@@ -73,14 +73,6 @@ unsafe extern "C" fn new_key<const SET: usize>(provider: *mut c_void) -> *mut c_
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     KemKey::give(core, object(MlKemSet::ALL[SET]))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `key` is null or a key of this module, and is used by
-/// nobody afterwards.
-unsafe extern "C" fn free_key(key: *mut c_void) {
-    // SAFETY: OpenSSL frees a key once.
-    unsafe { KemKey::free(key) };
 }
 
 /// # Safety
@@ -136,18 +128,15 @@ unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection
     c_int::from(one.public().is_ok_and(|public| other.public() == Ok(public)))
 }
 
-extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"bits" => INTEGER,
-        c"security-bits" => INTEGER,
-        c"max-size" => INTEGER,
-        c"security-category" => INTEGER,
-        c"pub" => OCTET_STRING,
-        c"encoded-pub-key" => OCTET_STRING,
-        c"priv" => OCTET_STRING,
-        c"seed" => OCTET_STRING,
-    ];
-    TABLE.as_ptr()
+described! { gettable_params(*mut c_void):
+    c"bits" => INTEGER,
+    c"security-bits" => INTEGER,
+    c"max-size" => INTEGER,
+    c"security-category" => INTEGER,
+    c"pub" => OCTET_STRING,
+    c"encoded-pub-key" => OCTET_STRING,
+    c"priv" => OCTET_STRING,
+    c"seed" => OCTET_STRING,
 }
 
 /// # Safety
@@ -181,10 +170,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     })
 }
 
-extern "C" fn settable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
-    TABLE.as_ptr()
-}
+described! { settable_params(*mut c_void): c"encoded-pub-key" => OCTET_STRING }
 
 /// Takes the encapsulation key of a peer in TLS.
 ///
@@ -298,10 +284,7 @@ unsafe extern "C" fn gen_init<const SET: usize>(
     null_mut()
 }
 
-extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"seed" => OCTET_STRING];
-    TABLE.as_ptr()
-}
+described! { gen_settable_params(*mut c_void, *mut c_void): c"seed" => OCTET_STRING }
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]; `array`.
@@ -337,14 +320,6 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
     made.map_or(null_mut(), |key| KemKey::give(own.core, key))
 }
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `generation` is null or a value of [`gen_init`], and is
-/// used by nobody afterwards.
-unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { Generation::free(generation) };
-}
-
 /// An operation with its key.
 type KemContext = Context<Option<Key>>;
 
@@ -354,8 +329,8 @@ pub(super) static TABLE: &[Dispatch] = table![
     3 => encapsulate,
     4 => init,
     5 => decapsulate,
-    6 => free,
-    7 => duplicate,
+    6 => KemContext::free,
+    7 => KemContext::duplicate,
 ];
 
 /// # Safety
@@ -367,23 +342,7 @@ unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
-/// [`duplicate`], and is used by nobody afterwards.
-unsafe extern "C" fn free(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { KemContext::free(context) };
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
-unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in a value of `new`.
-    let own = unsafe { KemContext::shared(context) };
-    KemContext::give(own.core, own.value.clone())
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy; `key`
 /// is null or a key of this module. The array is not used.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`.
@@ -404,7 +363,7 @@ fn content(context: &KemContext) -> Result<&Kem, Reason> {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy.
 /// `out_length` is null, or a readable and writable number, aligned; `out` is null, or writable for as many
 /// bytes as `out_length` states, or the ciphertext's length if that is null. The same holds for `secret` and
 /// `secret_length`, with [`SECRET_BYTES`].
@@ -435,7 +394,7 @@ unsafe extern "C" fn encapsulate(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
+/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
 /// `ciphertext` has `length` bytes or is null. `secret_length` is null, or a readable and writable number,
 /// aligned; `secret` is null, or writable for as many bytes as `secret_length` states, or [`SECRET_BYTES`] if
 /// that is null.

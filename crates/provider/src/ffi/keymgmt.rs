@@ -5,7 +5,7 @@
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
 use super::signature::hash;
-use super::{Context, Core, Dispatch, KeyContext, descriptions, key_of, table};
+use super::{Context, Core, Dispatch, KeyContext, described, descriptions, key_of, table};
 use crate::key::{self, Content, Family, KeyBox, Private};
 use crate::reason::Reason;
 use sealane_asymmetric::der::MlDsaParts;
@@ -43,9 +43,9 @@ macro_rules! keymgmt {
             4 => gen_set_params,
             5 => gen_settable_params::<$family>,
             6 => generate,
-            7 => gen_cleanup,
+            7 => Generation::free,
             8 => load,
-            10 => free,
+            10 => KeyContext::free,
             11 => get_params,
             12 => gettable_params,
             13 => set_params,
@@ -78,14 +78,6 @@ unsafe extern "C" fn new<const FAMILY: u8>(provider: *mut c_void) -> *mut c_void
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     KeyContext::give(core, Arc::new(KeyBox::new(Family::of_number(FAMILY))))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `key` is null or a key, and is used by nobody
-/// afterwards.
-unsafe extern "C" fn free(key: *mut c_void) {
-    // SAFETY: OpenSSL frees a key once.
-    unsafe { KeyContext::free(key) };
 }
 
 /// # Safety
@@ -227,19 +219,16 @@ fn kind_of_group(name: &str) -> Option<KeyKind> {
     }
 }
 
-extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"bits" => INTEGER,
-        c"security-bits" => INTEGER,
-        c"max-size" => INTEGER,
-        c"default-digest" => UTF8_STRING,
-        c"group" => UTF8_STRING,
-        c"pub" => OCTET_STRING,
-        c"encoded-pub-key" => OCTET_STRING,
-        c"n" => UNSIGNED,
-        c"e" => UNSIGNED,
-    ];
-    TABLE.as_ptr()
+described! { gettable_params(*mut c_void):
+    c"bits" => INTEGER,
+    c"security-bits" => INTEGER,
+    c"max-size" => INTEGER,
+    c"default-digest" => UTF8_STRING,
+    c"group" => UTF8_STRING,
+    c"pub" => OCTET_STRING,
+    c"encoded-pub-key" => OCTET_STRING,
+    c"n" => UNSIGNED,
+    c"e" => UNSIGNED,
 }
 
 /// # Safety
@@ -284,10 +273,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
     })
 }
 
-extern "C" fn settable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"encoded-pub-key" => OCTET_STRING];
-    TABLE.as_ptr()
-}
+described! { settable_params(*mut c_void): c"encoded-pub-key" => OCTET_STRING }
 
 /// Takes a peer's public half in a key agreement, as TLS has it on the wire.
 ///
@@ -634,12 +620,4 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
         Content::of_private(key).map(KeyBox::of)
     });
     made.map_or(null_mut(), |key| KeyContext::give(generation.core, Arc::new(key)))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `generation` is null or a value of [`gen_init`], and is
-/// used by nobody afterwards.
-unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { Generation::free(generation) };
 }

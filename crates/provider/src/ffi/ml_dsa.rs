@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_STRING, Param, Params};
-use super::signs::{Signs, duplicate, free, init, message_init, new, set_params, sign, verify};
-use super::{Context, Dispatch, descriptions, table};
+use super::signs::{Signs, duplicate, init, message_init, new, set_params, sign, verify};
+use super::{Context, Dispatch, described, table};
 use crate::ml_dsa::MlDsaSigning;
 use crate::reason::Reason;
 use std::ffi::{c_int, c_void};
@@ -21,7 +21,7 @@ macro_rules! of_set {
             11 => sign::<MlDsaSigning>,
             12 => message_init::<MlDsaSigning>,
             15 => verify::<MlDsaSigning>,
-            16 => free::<MlDsaSigning>,
+            16 => SigningContext::free,
             17 => duplicate::<MlDsaSigning>,
             18 => get_params,
             19 => gettable_params,
@@ -40,14 +40,11 @@ pub(super) static ML_DSA_87: &[Dispatch] = of_set!(7);
 /// The message is encoded as FIPS 204 has it, not given whole (`OSSL_SIGNATURE_PARAM_MESSAGE_ENCODING`).
 const ENCODED: i64 = 1;
 
-extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"context-string" => OCTET_STRING,
-        c"message-encoding" => INTEGER,
-        c"deterministic" => INTEGER,
-        c"mu" => INTEGER,
-    ];
-    TABLE.as_ptr()
+described! { settable_params(*mut c_void, *mut c_void):
+    c"context-string" => OCTET_STRING,
+    c"message-encoding" => INTEGER,
+    c"deterministic" => INTEGER,
+    c"mu" => INTEGER,
 }
 
 impl Signs for MlDsaSigning {
@@ -67,10 +64,7 @@ impl Signs for MlDsaSigning {
     }
 }
 
-extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"algorithm-id" => OCTET_STRING];
-    TABLE.as_ptr()
-}
+described! { gettable_params(*mut c_void, *mut c_void): c"algorithm-id" => OCTET_STRING }
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];

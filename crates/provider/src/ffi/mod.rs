@@ -116,6 +116,17 @@ macro_rules! descriptions {
 }
 use descriptions;
 
+/// Makes a function that returns such a table; the types are those of its arguments.
+macro_rules! described {
+    ($name:ident($($context:ty),*): $($key:expr => $kind:expr),* $(,)?) => {
+        extern "C" fn $name($(_: $context),*) -> *const $crate::ffi::params::Param {
+            static TABLE: &[$crate::ffi::params::Param] = $crate::ffi::descriptions![$($key => $kind),*];
+            TABLE.as_ptr()
+        }
+    };
+}
+use described;
+
 /// The functions that OpenSSL offers to the provider. It outlives every object of this provider, because OpenSSL
 /// counts them.
 #[derive(Clone, Copy, Debug)]
@@ -225,11 +236,21 @@ impl<T> Context<T> {
     /// # Safety
     /// `pointer` is null, or came from `give` of the same type, was not freed, and is used by nobody: it is
     /// invalid afterwards.
-    unsafe fn free(pointer: *mut c_void) {
+    unsafe extern "C" fn free(pointer: *mut c_void) {
         if !pointer.is_null() {
             // SAFETY: the contract: a box of this type, given back once.
             drop(unsafe { Box::from_raw(pointer.cast::<Self>()) });
         }
+    }
+}
+
+impl<T: Clone> Context<T> {
+    /// # Safety
+    /// As for [`Self::shared`].
+    unsafe extern "C" fn duplicate(pointer: *mut c_void) -> *mut c_void {
+        // SAFETY: the contract is that of `shared`.
+        let own = unsafe { Self::shared(pointer) };
+        Self::give(own.core, own.value.clone())
     }
 }
 
@@ -405,15 +426,12 @@ unsafe extern "C" fn query_operation(
     }
 }
 
-extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"name" => 6,
-        c"version" => 6,
-        c"buildinfo" => 6,
-        c"status" => params::INTEGER,
-        c"operations" => params::UNSIGNED,
-    ];
-    TABLE.as_ptr()
+described! { gettable_params(*mut c_void):
+    c"name" => 6,
+    c"version" => 6,
+    c"buildinfo" => 6,
+    c"status" => params::INTEGER,
+    c"operations" => params::UNSIGNED,
 }
 
 /// # Safety

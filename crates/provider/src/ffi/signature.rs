@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_STRING, Param, Params, UTF8_STRING};
-use super::signs::{Signs, duplicate, free, init, message_init, new, set_params, sign, verify};
-use super::{Context, Dispatch, bytes, descriptions, give, table};
+use super::signs::{Signs, duplicate, init, message_init, new, set_params, sign, verify};
+use super::{Context, Dispatch, bytes, described, give, table};
 use crate::library;
 use crate::reason::Reason;
 use crate::signing::{Padding, Salt, Signature as _, Signing, hash_of};
@@ -28,7 +28,7 @@ macro_rules! of_digests {
             12 => message_init::<Signing>,
             13 => update,
             14 => verify_final,
-            16 => free::<Signing>,
+            16 => SigningContext::free,
             17 => duplicate::<Signing>,
             18 => get_params,
             19 => gettable_params,
@@ -46,7 +46,7 @@ pub(super) static ED25519: &[Dispatch] = table![
     11 => sign_message,
     12 => message_init::<Signing>,
     15 => verify_message,
-    16 => free::<Signing>,
+    16 => SigningContext::free,
     17 => duplicate::<Signing>,
     18 => get_params,
     19 => gettable_params,
@@ -163,16 +163,13 @@ unsafe extern "C" fn verify_message(
     c_int::from(good.unwrap_or(false))
 }
 
-extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"digest" => UTF8_STRING,
-        c"properties" => UTF8_STRING,
-        c"pad-mode" => UTF8_STRING,
-        c"mgf1-digest" => UTF8_STRING,
-        c"mgf1-properties" => UTF8_STRING,
-        c"saltlen" => UTF8_STRING,
-    ];
-    TABLE.as_ptr()
+described! { settable_params(*mut c_void, *mut c_void):
+    c"digest" => UTF8_STRING,
+    c"properties" => UTF8_STRING,
+    c"pad-mode" => UTF8_STRING,
+    c"mgf1-digest" => UTF8_STRING,
+    c"mgf1-properties" => UTF8_STRING,
+    c"saltlen" => UTF8_STRING,
 }
 
 /// Returns a value that may be given by its name or by its number.
@@ -215,15 +212,12 @@ impl Signs for Signing {
     }
 }
 
-extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"algorithm-id" => OCTET_STRING,
-        c"digest" => UTF8_STRING,
-        c"pad-mode" => UTF8_STRING,
-        c"mgf1-digest" => UTF8_STRING,
-        c"saltlen" => INTEGER,
-    ];
-    TABLE.as_ptr()
+described! { gettable_params(*mut c_void, *mut c_void):
+    c"algorithm-id" => OCTET_STRING,
+    c"digest" => UTF8_STRING,
+    c"pad-mode" => UTF8_STRING,
+    c"mgf1-digest" => UTF8_STRING,
+    c"saltlen" => INTEGER,
 }
 
 /// # Safety

@@ -28,14 +28,6 @@ pub(super) unsafe extern "C" fn new<S: Signs, const FAMILY: u8>(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
-/// [`duplicate`], and is used by nobody afterwards.
-pub(super) unsafe extern "C" fn free<S: Signs>(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { Context::<S>::free(context) };
-}
-
-/// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
 pub(super) unsafe extern "C" fn duplicate<S: Signs>(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::params::{Built, INTEGER, Param, Params};
-use super::{Context, Core, Dispatch, KeyContext, descriptions, table, text};
+use super::{Context, Core, Dispatch, KeyContext, described, table, text};
 use crate::engine;
 use crate::key::{Content, Family, KeyBox};
 use crate::reason::Reason;
@@ -95,10 +95,7 @@ unsafe extern "C" fn store_open(provider: *mut c_void, uri: *const c_char) -> *m
     uri.map_or(null_mut(), |uri| OpenedContext::give(core, opened(uri)))
 }
 
-extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![c"expect" => INTEGER];
-    TABLE.as_ptr()
-}
+described! { store_settable_params(*mut c_void): c"expect" => INTEGER }
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`store_open`]; `array`.
@@ -177,7 +174,7 @@ macro_rules! decoder {
     ($family:literal, $decode:expr) => {
         table![
             1 => decoder_new::<$family>,
-            2 => decoder_free,
+            2 => DecoderContext::free,
             10 => decoder_does_selection,
             11 => $decode,
         ]
@@ -201,14 +198,6 @@ unsafe extern "C" fn decoder_new<const FAMILY: u8>(provider: *mut c_void) -> *mu
     // SAFETY: OpenSSL hands in the context of this provider.
     let core = unsafe { Context::<()>::shared(provider) }.core;
     DecoderContext::give(core, Family::of_number(FAMILY))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`decoder_new`], and is
-/// used by nobody afterwards.
-unsafe extern "C" fn decoder_free(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { DecoderContext::free(context) };
 }
 
 extern "C" fn decoder_does_selection(_: *mut c_void, selection: c_int) -> c_int {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_PTR, OCTET_STRING, Param, Params, UNSIGNED};
-use super::{Context, Dispatch, bytes, descriptions, table};
+use super::{Context, Dispatch, bytes, described, table};
 use crate::ciphering::{Ciphering, TAG_BYTES};
 use crate::library::{Kind, Mode, Text};
 use crate::reason::Reason;
@@ -21,7 +21,7 @@ macro_rules! cipher {
             4 => update,
             5 => finish,
             6 => transform,
-            7 => free,
+            7 => CipherContext::free,
             8 => duplicate,
             9 => get_params::<$place>,
             10 => get_context_params,
@@ -51,14 +51,6 @@ unsafe extern "C" fn new<const PLACE: usize>(provider: *mut c_void) -> *mut c_vo
     let core = unsafe { Context::<()>::shared(provider) }.core;
     let made = core.outcome(|| Ciphering::new(PLACE));
     made.map_or(null_mut(), |ciphering| CipherContext::give(core, ciphering))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is null or a value of [`new`] or
-/// [`duplicate`], and is used by nobody afterwards.
-unsafe extern "C" fn free(context: *mut c_void) {
-    // SAFETY: OpenSSL frees it once.
-    unsafe { CipherContext::free(context) };
 }
 
 /// # Safety
@@ -188,20 +180,17 @@ fn number_of(mode: Mode) -> i64 {
     }
 }
 
-extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"mode" => UNSIGNED,
-        c"keylen" => UNSIGNED,
-        c"ivlen" => UNSIGNED,
-        c"blocksize" => UNSIGNED,
-        c"aead" => INTEGER,
-        c"custom-iv" => INTEGER,
-        c"cts" => INTEGER,
-        c"tls-multi" => INTEGER,
-        c"has-randkey" => INTEGER,
-        c"encrypt-then-mac" => INTEGER,
-    ];
-    TABLE.as_ptr()
+described! { gettable_params(*mut c_void):
+    c"mode" => UNSIGNED,
+    c"keylen" => UNSIGNED,
+    c"ivlen" => UNSIGNED,
+    c"blocksize" => UNSIGNED,
+    c"aead" => INTEGER,
+    c"custom-iv" => INTEGER,
+    c"cts" => INTEGER,
+    c"tls-multi" => INTEGER,
+    c"has-randkey" => INTEGER,
+    c"encrypt-then-mac" => INTEGER,
 }
 
 /// # Safety
@@ -223,21 +212,18 @@ unsafe extern "C" fn get_params<const PLACE: usize>(array: *mut Param) -> c_int 
     c_int::from(filled)
 }
 
-extern "C" fn gettable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"keylen" => UNSIGNED,
-        c"ivlen" => UNSIGNED,
-        c"padding" => UNSIGNED,
-        c"num" => UNSIGNED,
-        c"iv" => OCTET_STRING,
-        c"updated-iv" => OCTET_STRING,
-        c"taglen" => UNSIGNED,
-        c"tag" => OCTET_STRING,
-        c"tlsaadpad" => UNSIGNED,
-        c"tlsivgen" => OCTET_STRING,
-        c"tls-mac" => OCTET_PTR,
-    ];
-    TABLE.as_ptr()
+described! { gettable_context_params(*mut c_void, *mut c_void):
+    c"keylen" => UNSIGNED,
+    c"ivlen" => UNSIGNED,
+    c"padding" => UNSIGNED,
+    c"num" => UNSIGNED,
+    c"iv" => OCTET_STRING,
+    c"updated-iv" => OCTET_STRING,
+    c"taglen" => UNSIGNED,
+    c"tag" => OCTET_STRING,
+    c"tlsaadpad" => UNSIGNED,
+    c"tlsivgen" => OCTET_STRING,
+    c"tls-mac" => OCTET_PTR,
 }
 
 /// # Safety
@@ -280,20 +266,17 @@ unsafe extern "C" fn get_context_params(context: *mut c_void, array: *mut Param)
     })
 }
 
-extern "C" fn settable_context_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static TABLE: &[Param] = descriptions![
-        c"keylen" => UNSIGNED,
-        c"ivlen" => UNSIGNED,
-        c"padding" => UNSIGNED,
-        c"num" => UNSIGNED,
-        c"tag" => OCTET_STRING,
-        c"tlsaad" => OCTET_STRING,
-        c"tlsivfixed" => OCTET_STRING,
-        c"tlsivinv" => OCTET_STRING,
-        c"tls-version" => UNSIGNED,
-        c"tls-mac-size" => UNSIGNED,
-    ];
-    TABLE.as_ptr()
+described! { settable_context_params(*mut c_void, *mut c_void):
+    c"keylen" => UNSIGNED,
+    c"ivlen" => UNSIGNED,
+    c"padding" => UNSIGNED,
+    c"num" => UNSIGNED,
+    c"tag" => OCTET_STRING,
+    c"tlsaad" => OCTET_STRING,
+    c"tlsivfixed" => OCTET_STRING,
+    c"tlsivinv" => OCTET_STRING,
+    c"tls-version" => UNSIGNED,
+    c"tls-mac-size" => UNSIGNED,
 }
 
 /// # Safety
