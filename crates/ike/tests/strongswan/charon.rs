@@ -1,5 +1,7 @@
 //! strongSwan as a process, and our end with real sockets.
 
+#![allow(dead_code, reason = "each program uses some of it")]
+
 #[path = "../../../../testing/namespaces.rs"]
 pub(crate) mod namespaces;
 #[path = "../../../../testing/charon.rs"]
@@ -11,11 +13,14 @@ use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use sealane_ike::{
     Expect, Identity, Offer, Peer, Prove, Settings,
+    certificate::Authorities,
+    crypto::sign::SigningKey,
     wire::{HEADER_BYTES, Header, Spis},
 };
 
@@ -132,6 +137,9 @@ impl Charon {
         connections: &str,
         prepare: impl FnOnce(&Path),
     ) -> Option<Self> {
+        if !has_strongswan() {
+            return None;
+        }
         let namespaces = match Namespaces::new(case) {
             Ok(namespaces) => namespaces,
             Err(problem) => {
@@ -188,7 +196,6 @@ impl Charon {
     }
 
     /// Returns the process's number.
-    #[allow(dead_code, reason = "for who measures")]
     pub(crate) fn process(&self) -> u32 {
         self.process.0.id()
     }
@@ -350,7 +357,39 @@ impl Driver {
         self.address = address.parse().expect("an address");
     }
 
+    /// Begins an IKE SA, and runs until it has its first child.
+    #[track_caller]
+    pub(crate) fn begin(&mut self, foreign: &dyn Foreign) {
+        self.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+        self.until(foreign, "the first child", |end| end.children.len() == 1);
+    }
+
+    /// Has strongSwan begin, and runs until both ends have the child.
+    #[track_caller]
+    pub(crate) fn begun_by(&mut self, charon: &Charon) {
+        let command = charon.control_beside(&["--initiate", "--child", "c"]);
+        self.until(charon, "a child of strongSwan's", |end| end.children.len() == 1);
+        self.until_done(charon, command);
+    }
+
+    /// Renews the keys of the only child, and runs until another one is in its place.
+    #[track_caller]
+    pub(crate) fn renew_child(&mut self, foreign: &dyn Foreign, what: &str) {
+        let first = self.end.only_child().child;
+        self.end.endpoint.rekey_child(first, Instant::now());
+        self.until(foreign, what, |end| end.children.len() == 1 && end.only_child().child != first);
+    }
+
+    /// Ends the IKE SA.
+    #[track_caller]
+    pub(crate) fn close(&mut self, foreign: &dyn Foreign) {
+        let ike = self.end.ike();
+        self.end.endpoint.close(ike, Instant::now());
+        self.until(foreign, "the end", |end| end.up.is_empty());
+    }
+
     /// Runs until a command of strongSwan has ended.
+    #[track_caller]
     pub(crate) fn until_done(&mut self, foreign: &dyn Foreign, mut command: Child) {
         self.until(foreign, "the end of a command", |_| {
             command.try_wait().expect("it was started").is_some()
@@ -435,6 +474,60 @@ secrets {{
         if auth.contains("psk") { "psk" } else { "pubkey" }
     )
 }
+
+/// Certificates of an authority and of both ends, in files.
+pub(crate) struct Files(tempfile::TempDir);
+
+impl Files {
+    /// Makes them; the words are those of `openssl genpkey` for a kind of key.
+    pub(crate) fn new(kind: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = Self(folder);
+        match certificates(&|name| made.path(name), kind) {
+            Ok(()) => Some(made),
+            Err(problem) => {
+                skip::skip(format!("no certificates: {problem}"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).expect("it was made")
+    }
+
+    /// Puts strongSwan's files into its folders, with additional configuration.
+    pub(crate) fn install(&self, swanctl: &Path, more: &str) {
+        for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
+            fs::copy(self.path(name), swanctl.join(to).join(name)).expect("a file");
+        }
+        fs::write(swanctl.with_file_name("more").join("more.conf"), more).expect("a file");
+    }
+
+    pub(crate) fn authorities(&self) -> Arc<Authorities> {
+        Arc::new(Authorities::new(&[self.read("ca.crt.der")]).expect("a certificate"))
+    }
+
+    /// Returns our proof.
+    pub(crate) fn prove(&self) -> Prove {
+        Prove::Signature {
+            key: Arc::new(SigningKey::from_pkcs8(&self.read("p1.der")).expect("a key")),
+            certificates: vec![self.read("p1.crt.der")],
+        }
+    }
+
+    /// Returns what we expect of strongSwan.
+    pub(crate) fn expect(&self) -> Expect {
+        Expect::Certificate(self.authorities())
+    }
+}
+
+/// An elliptic curve's keys, in the words of `openssl genpkey`.
+pub(crate) const EC: &[&str] = &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
 
 /// Makes an authority and two ends' certificates with OpenSSL, in PEM and DER.
 pub(crate) fn certificates(at: &dyn Fn(&str) -> String, kind: &[&str]) -> Result<(), String> {

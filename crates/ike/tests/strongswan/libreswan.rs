@@ -7,17 +7,14 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Arc,
     time::Instant,
 };
 
-use sealane_ike::{
-    Expect, Prove, Reason, certificate::Authorities, crypto::sign::SigningKey, wire::NotifyType,
-};
+use sealane_ike::{Prove, Reason, wire::NotifyType};
 
 use crate::{
     charon::{
-        Driver, Foreign, Namespaces, OURS, Running, THEIRS, certificates, configured, has_namespaces, run,
+        Driver, EC, Files, Foreign, Namespaces, OURS, Running, THEIRS, configured, has_namespaces, run,
         wait_for,
     },
     common::key,
@@ -147,8 +144,7 @@ fn join_and_end(libreswan: &Libreswan, mut driver: Driver) {
     driver.end.endpoint.rekey(ike, Instant::now());
     driver.until(libreswan, "new keys of the IKE SA", |end| end.rekeyed == 1);
     driver.end.endpoint.probe(ike, Instant::now());
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(libreswan, "the end", |end| end.up.is_empty());
+    driver.close(libreswan);
     assert_eq!(driver.end.down, [Reason::Closed], "{}", libreswan.said());
 }
 
@@ -173,25 +169,13 @@ fn libreswan_is_joined_by_certificates() {
     if !has_libreswan() {
         return;
     }
-    for (case, kind, proof) in
-        [("lr", &["RSA"][..], "rsasig"), ("le", &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"], "ecdsa")]
-    {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        if let Err(problem) = certificates(&at, kind) {
-            return skip::skip(format!("no certificates: {problem}"));
-        }
+    for (case, kind, proof) in [("lr", &["RSA"][..], "rsasig"), ("le", EC, "ecdsa")] {
+        let Some(files) = Files::new(kind) else { return };
         let proof = format!("authby={proof}\n    leftcert=p2\n    leftsendcert=always\n    rightca=%same");
-        let started = Libreswan::start(case, &proof, |database| import(&at, database));
+        let started = Libreswan::start(case, &proof, |database| import(&|name| files.path(name), database));
         let Some(libreswan) = started else { return };
         let mut peer = configured(PROPOSAL, "aes256gcm16");
-        let read = |name: &str| fs::read(PathBuf::from(at(name))).expect("it was made");
-        peer.prove = Prove::Signature {
-            key: Arc::new(SigningKey::from_pkcs8(&read("p1.der")).expect("a key")),
-            certificates: vec![read("p1.crt.der")],
-        };
-        let authorities = Authorities::new(&[read("ca.crt.der")]).expect("a certificate");
-        peer.expect = Expect::Certificate(Arc::new(authorities));
+        (peer.prove, peer.expect) = (files.prove(), files.expect());
         join_and_end(&libreswan, Driver::new(&libreswan, peer));
     }
 }

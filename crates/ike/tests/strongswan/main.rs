@@ -12,13 +12,12 @@ mod paths;
 mod skip;
 mod users;
 
-use std::{fs, sync::Arc, time::Instant};
+use std::time::Instant;
 
-use charon::{Charon, Driver, certificates, configured, connections, has_strongswan, wait_for};
+use charon::{Charon, Driver, EC, Files, configured, connections, wait_for};
 use sealane_ike::{
-    Expect, Install, Prove,
-    certificate::Authorities,
-    crypto::{Encryption, Prf, sign::SigningKey},
+    Install,
+    crypto::{Encryption, Prf},
     keys::{ChildKeys, IkeKeys, KeyPlan, Nonces, seed},
 };
 use zeroize::Zeroizing;
@@ -57,15 +56,11 @@ fn compare_first(charon: &Charon, driver: &Driver, plan: KeyPlan, child: &Instal
 
 #[test]
 fn with_a_shared_key_we_begin_rekey_probe_and_end() {
-    if !has_strongswan() {
-        return;
-    }
     let text = connections("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519", "auth = psk");
     let Some(charon) = Charon::start("i", &text, |_| {}) else { return };
     let peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     let child = driver.end.only_child().clone();
     assert!(child.is_encapsulated && child.path.remote.port() == 4500);
     wait_for("strongSwan's child", || {
@@ -82,8 +77,7 @@ fn with_a_shared_key_we_begin_rekey_probe_and_end() {
     });
     let second = driver.end.only_child().clone();
     compare_child(&charon, &second, true);
-    let command = charon.control_beside(&["--rekey", "--child", "c"]);
-    driver.until_done(&charon, command);
+    driver.until_done(&charon, charon.control_beside(&["--rekey", "--child", "c"]));
     driver.until(&charon, "a child of strongSwan's in its place", |end| {
         end.children.len() == 1 && end.only_child().child != second.child && end.only_child().is_outbound_live
     });
@@ -93,18 +87,12 @@ fn with_a_shared_key_we_begin_rekey_probe_and_end() {
     let ike = driver.end.ike();
     driver.end.endpoint.rekey(ike, Instant::now());
     driver.until(&charon, "new keys of the IKE SA", |end| end.rekeyed == 1);
-    let command = charon.control_beside(&["--rekey", "--ike", "t"]);
-    driver.until_done(&charon, command);
+    driver.until_done(&charon, charon.control_beside(&["--rekey", "--ike", "t"]));
     driver.until(&charon, "newer keys of the IKE SA", |end| end.rekeyed == 2);
     driver.end.endpoint.probe(ike, Instant::now());
-    let third = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(third, Instant::now());
-    driver.until(&charon, "a child under the newest keys", |end| {
-        end.children.len() == 1 && end.only_child().child != third
-    });
+    driver.renew_child(&charon, "a child under the newest keys");
 
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(&charon, "the end", |end| end.up.is_empty());
+    driver.close(&charon);
     assert_eq!(driver.end.down, [sealane_ike::Reason::Closed]);
     wait_for("strongSwan's end", || {
         charon.control(&["--list-sas"]).is_ok_and(|told| !told.contains("ESTABLISHED"))
@@ -113,15 +101,10 @@ fn with_a_shared_key_we_begin_rekey_probe_and_end() {
 
 #[test]
 fn with_a_shared_key_strongswan_begins_and_ends() {
-    if !has_strongswan() {
-        return;
-    }
     let text = connections("aes256-sha256-modp2048", "aes256-sha256-modp2048", "auth = psk");
     let Some(charon) = Charon::start("r", &text, |_| {}) else { return };
     let mut driver = Driver::new(&charon, configured("aes256-sha256-modp2048", "aes256-sha256-modp2048"));
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
+    driver.begun_by(&charon);
     compare_child(&charon, &driver.end.only_child().clone(), false);
     let command = charon.control_beside(&["--terminate", "--ike", "t"]);
     driver.until(&charon, "its end", |end| end.up.is_empty());
@@ -131,78 +114,41 @@ fn with_a_shared_key_strongswan_begins_and_ends() {
 
 #[test]
 fn another_key_exchange_is_taken_where_strongswan_wants_it() {
-    if !has_strongswan() {
-        return;
-    }
     let text = connections("aes128gcm16-prfsha256-ecp256", "aes128gcm16-ecp256", "auth = psk");
     let Some(charon) = Charon::start("k", &text, |_| {}) else { return };
     let peer = configured("aes128gcm16-prfsha256-x25519-ecp256", "aes128gcm16-x25519-ecp256");
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
-    let first = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(first, Instant::now());
-    driver.until(&charon, "a child with the other key exchange", |end| {
-        end.children.len() == 1 && end.only_child().child != first
-    });
+    driver.begin(&charon);
+    driver.renew_child(&charon, "a child with the other key exchange");
 }
 
 #[test]
 fn certificates_prove_who_both_ends_are() {
-    if !has_strongswan() {
-        return;
-    }
-    for (case, kind) in
-        [("c", &["ED25519"][..]), ("d", &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"]), ("e", &["RSA"])]
-    {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        if let Err(problem) = certificates(&at, kind) {
-            return skip::skip(format!("no certificates: {problem}"));
-        }
+    for (case, kind) in [("c", &["ED25519"][..]), ("d", EC), ("e", &["RSA"])] {
+        let Some(files) = Files::new(kind) else { return };
         let text = connections(
             "aes256gcm16-prfsha384-x25519",
             "aes256gcm16",
             "auth = pubkey\n            certs = p2.crt",
         );
-        let started = Charon::start(case, &text, |swanctl| {
-            for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
-                fs::copy(at(name), swanctl.join(to).join(name)).expect("a file");
-            }
-        });
-        let Some(charon) = started else { return };
+        let Some(charon) = Charon::start(case, &text, |swanctl| files.install(swanctl, "")) else { return };
         let mut peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16");
-        let key = fs::read(at("p1.der")).expect("it was made");
-        peer.prove = Prove::Signature {
-            key: Arc::new(SigningKey::from_pkcs8(&key).expect("a key")),
-            certificates: vec![fs::read(at("p1.crt.der")).expect("it was made")],
-        };
-        let authority = fs::read(at("ca.crt.der")).expect("it was made");
-        peer.expect = Expect::Certificate(Arc::new(Authorities::new(&[authority]).expect("a certificate")));
+        (peer.prove, peer.expect) = (files.prove(), files.expect());
         let mut driver = Driver::new(&charon, peer);
-        driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-        driver.until(&charon, "the first child", |end| end.children.len() == 1);
-        let ike = driver.end.ike();
-        driver.end.endpoint.close(ike, Instant::now());
-        driver.until(&charon, "the end", |end| end.up.is_empty());
-        let command = charon.control_beside(&["--initiate", "--child", "c"]);
-        driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-        driver.until_done(&charon, command);
+        driver.begin(&charon);
+        driver.close(&charon);
+        driver.begun_by(&charon);
     }
 }
 
 /// strongSwan 5.9 knows no children for resources (RFC 9611): it makes an ordinary child, which ends at once.
 #[test]
 fn a_resource_has_no_child_where_strongswan_knows_none() {
-    if !has_strongswan() {
-        return;
-    }
     let text = connections("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519", "auth = psk");
     let Some(charon) = Charon::start("s", &text, |_| {}) else { return };
     let peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     let first = driver.end.only_child().child;
     let ike = driver.end.ike();
     driver.end.endpoint.add_resource(ike, 0, 0, Instant::now());
@@ -217,16 +163,12 @@ fn a_resource_has_no_child_where_strongswan_knows_none() {
 /// strongSwan 6.1 knows children for resources (RFC 9611), each for one of its processors; it takes any number of them.
 #[test]
 fn a_resource_has_a_child_of_its_own_where_strongswan_has_one_for_each_processor() {
-    if !has_strongswan() {
-        return;
-    }
     let text = connections("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519", "auth = psk");
     let text = text.replace("esp_proposals", "per_cpu_sas = yes\n                esp_proposals");
     let Some(charon) = Charon::start_newer("t", &text, |_| {}) else { return };
     let peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     let ike = driver.end.ike();
     driver.end.endpoint.add_resource(ike, 0, 0, Instant::now());
     driver.until(&charon, "a child of its own", |end| end.children.len() == 2 || !end.failed.is_empty());
@@ -242,26 +184,17 @@ fn a_resource_has_a_child_of_its_own_where_strongswan_has_one_for_each_processor
 /// ML-KEM-768 is used in IKE_INTERMEDIATE and, when keys are renewed by either end, in IKE_FOLLOWUP_KE.
 #[test]
 fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
-    if !has_strongswan() {
-        return;
-    }
     let (ike, esp) = ("aes256gcm16-prfsha384-x25519-ke1_mlkem768", "aes256gcm16-x25519-ke1_mlkem768");
     let text = connections(ike, esp, "auth = psk");
     let Some(charon) = Charon::start_newer("q", &text, |_| {}) else { return };
     let mut driver = Driver::new(&charon, configured(ike, esp));
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     compare_child(&charon, &driver.end.only_child().clone(), true);
     // The child is rekeyed, by us and by strongSwan.
-    let first = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(first, Instant::now());
-    driver.until(&charon, "a child of ours in its place", |end| {
-        end.children.len() == 1 && end.only_child().child != first
-    });
+    driver.renew_child(&charon, "a child of ours in its place");
     compare_child(&charon, &driver.end.only_child().clone(), true);
     let second = driver.end.only_child().child;
-    let command = charon.control_beside(&["--rekey", "--child", "c"]);
-    driver.until_done(&charon, command);
+    driver.until_done(&charon, charon.control_beside(&["--rekey", "--child", "c"]));
     driver.until(&charon, "a child of strongSwan's in its place", |end| {
         end.children.len() == 1 && end.only_child().child != second && end.only_child().is_outbound_live
     });
@@ -270,14 +203,10 @@ fn post_quantum_keys_are_agreed_on_in_all_three_exchanges() {
     let ike = driver.end.ike();
     driver.end.endpoint.rekey(ike, Instant::now());
     driver.until(&charon, "new keys of the IKE SA", |end| end.rekeyed == 1);
-    let command = charon.control_beside(&["--rekey", "--ike", "t"]);
-    driver.until_done(&charon, command);
+    driver.until_done(&charon, charon.control_beside(&["--rekey", "--ike", "t"]));
     driver.until(&charon, "newer keys of the IKE SA", |end| end.rekeyed == 2);
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(&charon, "the end", |end| end.up.is_empty());
+    driver.close(&charon);
     // Then strongSwan is the initiator.
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
+    driver.begun_by(&charon);
     compare_child(&charon, &driver.end.only_child().clone(), false);
 }

@@ -1,15 +1,12 @@
 //! Paths between us and strongSwan: addresses that change, a NAT whose mappings are lost, short datagrams; and
 //! features that strongSwan declines.
 
-use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Instant};
+use std::{net::SocketAddr, time::Instant};
 
-use sealane_ike::{Expect, Prove, Settings, certificate::Authorities, crypto::sign::SigningKey};
+use sealane_ike::Settings;
 
 use crate::{
-    charon::{
-        Charon, Driver, Foreign as _, THEIRS, certificates, configured, connections, has_strongswan,
-        namespaces, run,
-    },
+    charon::{Charon, Driver, Files, Foreign as _, THEIRS, configured, connections, namespaces, run},
     common::network,
     skip,
 };
@@ -17,16 +14,8 @@ use crate::{
 const IKE: &str = "aes256gcm16-prfsha384-x25519";
 const ESP: &str = "aes256gcm16-x25519";
 
-/// Adds a file to strongSwan's configuration.
-fn more(swanctl: &Path, text: &str) {
-    fs::write(swanctl.with_file_name("more").join("more.conf"), text).expect("a file");
-}
-
 #[test]
 fn a_childless_ike_sa_and_narrowed_traffic_are_agreed_on() {
-    if !has_strongswan() {
-        return;
-    }
     let text =
         connections(IKE, ESP, "auth = psk").replace("encap = yes", "encap = yes\n        childless = force");
     let Some(charon) = Charon::start("l", &text, |_| {}) else { return };
@@ -34,73 +23,41 @@ fn a_childless_ike_sa_and_narrowed_traffic_are_agreed_on() {
     peer.childless = true;
     peer.children[0].remote = vec![network("10.0.0.0/8")];
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     assert_eq!(driver.end.only_child().remote, [network("10.81.2.0/24")]);
-    let ike = driver.end.ike();
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(&charon, "the end", |end| end.up.is_empty());
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
+    driver.close(&charon);
+    driver.begun_by(&charon);
     assert_eq!(driver.end.only_child().remote, [network("10.81.2.0/24")]);
 }
 
 /// Certificates of 4,096 bits are sent in datagrams of 576 bytes, in both directions.
 #[test]
 fn long_certificates_go_in_fragments_both_ways() {
-    if !has_strongswan() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    if let Err(problem) = certificates(&at, &["RSA", "-pkeyopt", "rsa_keygen_bits:3072"]) {
-        return skip::skip(format!("no certificates: {problem}"));
-    }
+    let Some(files) = Files::new(&["RSA", "-pkeyopt", "rsa_keygen_bits:3072"]) else { return };
     let text = connections(IKE, ESP, "auth = pubkey\n            certs = p2.crt");
-    let started = Charon::start("f", &text, |swanctl| {
-        for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
-            fs::copy(at(name), swanctl.join(to).join(name)).expect("a file");
-        }
-        more(swanctl, "fragment_size = 604\n");
-    });
+    let started = Charon::start("f", &text, |swanctl| files.install(swanctl, "fragment_size = 604\n"));
     let Some(charon) = started else { return };
     let mut peer = configured(IKE, ESP);
-    let read = |name: &str| fs::read(at(name)).expect("it was made");
-    peer.prove = Prove::Signature {
-        key: Arc::new(SigningKey::from_pkcs8(&read("p1.der")).expect("a key")),
-        certificates: vec![read("p1.crt.der")],
-    };
-    peer.expect =
-        Expect::Certificate(Arc::new(Authorities::new(&[read("ca.crt.der")]).expect("a certificate")));
+    (peer.prove, peer.expect) = (files.prove(), files.expect());
     let settings = Settings { fragment_bytes: 576, ..Settings::default() };
     let mut driver = Driver::with_settings(&charon, peer, settings);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     let log = charon.log();
     assert!(log.contains("received fragment #3 of") && log.contains("splitting IKE message"), "{log}");
-    let ike = driver.end.ike();
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(&charon, "the end", |end| end.up.is_empty());
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
+    driver.close(&charon);
+    driver.begun_by(&charon);
 }
 
 /// First our address changes, then strongSwan's.
 #[test]
 fn either_end_moves_under_mobike() {
-    if !has_strongswan() {
-        return;
-    }
     let text =
         connections(IKE, ESP, "auth = psk").replace(&format!("local_addrs = {THEIRS}"), "local_addrs = %any");
     let Some(charon) = Charon::start("m", &text, |_| {}) else { return };
     let mut peer = configured(IKE, ESP);
     peer.mobike = true;
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
 
     let (ours, theirs) = (charon.namespaces().ours.clone(), charon.namespaces().theirs.clone());
     let ip = |namespace: &str, arguments: &[&str]| {
@@ -124,20 +81,13 @@ fn either_end_moves_under_mobike() {
     driver.until(&charon, "its move", |end| {
         end.moved.last().is_some_and(|path| path.remote.ip() == std::net::IpAddr::from([10, 80, 0, 4]))
     });
-    let child = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(child, Instant::now());
-    driver.until(&charon, "a child in its place", |end| {
-        end.children.len() == 1 && end.only_child().child != child
-    });
+    driver.renew_child(&charon, "a child in its place");
 }
 
 /// strongSwan is behind a NAT that forgets mappings within a second: IKE follows its port, and so do the owner's
 /// events about ESP.
 #[test]
 fn a_nat_loses_its_mapping_and_the_gateway_follows() {
-    if !has_strongswan() {
-        return;
-    }
     let text = connections(IKE, ESP, "auth = psk")
         .replace(
             &format!("local_addrs = {THEIRS}"),
@@ -155,9 +105,7 @@ fn a_nat_loses_its_mapping_and_the_gateway_follows() {
     let mut peer = configured(IKE, ESP);
     (peer.remote, peer.always_encapsulate) = (None, false);
     let mut driver = Driver::new(&charon, peer);
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
+    driver.begun_by(&charon);
     let child = driver.end.only_child().clone();
     assert!(child.is_encapsulated && child.path.remote.ip() == THEIRS.parse::<std::net::IpAddr>().unwrap());
     // Each probe of strongSwan arrives from another port.

@@ -1,15 +1,14 @@
 //! Road warriors: strongSwan as gateway and as client, with EAP-MSCHAPv2 and EAP-TLS, and with addresses from a pool.
 
-use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Instant};
+use std::{net::IpAddr, path::Path, sync::Arc};
 
 use sealane_ike::{
-    EapClient, EapServer, EapTls, Expect, Families, Identity, Peer, Pool, Prove, Settings, TlsIdentity,
-    Users, certificate::Authorities, crypto::sign::SigningKey,
+    EapClient, EapServer, EapTls, Expect, Families, Identity, Peer, Pool, Prove, Settings, TlsIdentity, Users,
 };
 use zeroize::Zeroizing;
 
 use crate::{
-    charon::{Charon, Driver, OURS, THEIRS, certificates, configured, has_strongswan, wait_for},
+    charon::{Charon, Driver, EC, Files, OURS, THEIRS, configured, wait_for},
     common::network,
     skip,
 };
@@ -17,42 +16,9 @@ use crate::{
 const IKE: &str = "aes256gcm16-prfsha384-x25519";
 const ESP: &str = "aes256gcm16";
 
-/// Certificates of an authority and of both ends, in files.
-struct Files(tempfile::TempDir);
-
-impl Files {
-    fn new() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        match certificates(&at, &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"]) {
-            Ok(()) => Some(Self(folder)),
-            Err(problem) => {
-                skip::skip(format!("no certificates: {problem}"));
-                None
-            }
-        }
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.0.path().join(name)).expect("it was made")
-    }
-
-    /// Puts strongSwan's files into its folders, with additional configuration.
-    fn install(&self, swanctl: &Path, more: &str) {
-        for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
-            fs::copy(self.0.path().join(name), swanctl.join(to).join(name)).expect("a file");
-        }
-        fs::write(swanctl.with_file_name("more").join("more.conf"), more).expect("a file");
-    }
-
-    fn authorities(&self) -> Arc<Authorities> {
-        Arc::new(Authorities::new(&[self.read("ca.crt.der")]).expect("a certificate"))
-    }
-
-    fn tls(&self) -> EapTls {
-        let identity = TlsIdentity::new(&self.read("p1.der"), &[self.read("p1.crt.der")]).expect("a key");
-        EapTls { identity, authorities: self.authorities() }
-    }
+fn tls(files: &Files) -> EapTls {
+    let identity = TlsIdentity::new(&files.read("p1.der"), &[files.read("p1.crt.der")]).expect("a key");
+    EapTls { identity, authorities: files.authorities() }
 }
 
 /// Returns strongSwan's configuration as a gateway for users.
@@ -149,21 +115,17 @@ const OLDER: Start = |case, connections, prepare| Charon::start(case, connection
 const NEWER: Start = |case, connections, prepare| Charon::start_newer(case, connections, prepare);
 
 fn we_are_the_user(start: Start, case: &str, method: &str, more: &str, prove: impl FnOnce(&Files) -> Prove) {
-    if !has_strongswan() {
-        return;
-    }
-    let Some(files) = Files::new() else { return };
+    let Some(files) = Files::new(EC) else { return };
     let Some(charon) = start(case, &gateway(method), &|swanctl| files.install(swanctl, more)) else {
         return;
     };
     let mut peer = configured(IKE, ESP);
     peer.prove = prove(&files);
-    peer.expect = Expect::Certificate(files.authorities());
+    peer.expect = files.expect();
     peer.asks_for = Families { ipv4: true, ipv6: false };
     peer.children[0].local = vec![network("0.0.0.0/0")];
     let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    driver.begin(&charon);
     let given = &driver.end.configured[0];
     let address = given.addresses[0];
     assert_eq!(given.dns, ["10.81.2.53".parse::<IpAddr>().unwrap()]);
@@ -173,21 +135,12 @@ fn we_are_the_user(start: Start, case: &str, method: &str, more: &str, prove: im
         charon.control(&["--list-sas"]).is_ok_and(|told| told.contains("INSTALLED"))
     });
     // Rekeying works as usual.
-    let child = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(child, Instant::now());
-    driver.until(&charon, "a child in its place", |end| {
-        end.children.len() == 1 && end.only_child().child != child
-    });
-    let ike = driver.end.ike();
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(&charon, "the end", |end| end.up.is_empty());
+    driver.renew_child(&charon, "a child in its place");
+    driver.close(&charon);
 }
 
 fn strongswan_is_the_user(start: Start, case: &str, local: &str, more: &str, expected: &str) {
-    if !has_strongswan() {
-        return;
-    }
-    let Some(files) = Files::new() else { return };
+    let Some(files) = Files::new(EC) else { return };
     let Some(charon) = start(case, &client(local), &|swanctl| files.install(swanctl, more)) else {
         return;
     };
@@ -195,11 +148,8 @@ fn strongswan_is_the_user(start: Start, case: &str, local: &str, more: &str, exp
     users.insert("alice", "correct horse");
     let mut peer: Peer = configured(IKE, ESP);
     (peer.remote, peer.remote_identity) = (None, None);
-    peer.prove = Prove::Signature {
-        key: Arc::new(SigningKey::from_pkcs8(&files.read("p1.der")).expect("a key")),
-        certificates: vec![files.read("p1.crt.der")],
-    };
-    peer.expect = Expect::Eap(Arc::new(EapServer { users, tls: Some(files.tls()) }));
+    peer.prove = files.prove();
+    peer.expect = Expect::Eap(Arc::new(EapServer { users, tls: Some(tls(&files)) }));
     peer.pool = Some(0);
     peer.children[0].remote = vec![network("10.98.0.0/24")];
     let address = |text: &str| -> IpAddr { text.parse().unwrap() };
@@ -210,9 +160,7 @@ fn strongswan_is_the_user(start: Start, case: &str, local: &str, more: &str, exp
     };
     let settings = Settings { pools: vec![pool], ..Settings::default() };
     let mut driver = Driver::with_settings(&charon, peer, settings);
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
+    driver.begun_by(&charon);
     assert_eq!(driver.end.users, [expected]);
     assert_eq!(driver.end.only_child().remote, [network("10.98.0.10/32")]);
     let told = charon.control(&["--list-sas"]).expect("it runs");
@@ -239,7 +187,7 @@ fn password(_: &Files) -> Prove {
 
 fn certificate(files: &Files) -> Prove {
     let server = Identity::from_text("p2.example");
-    Prove::Eap(EapClient::Certificate { user: "p1.example".to_owned(), tls: files.tls(), server })
+    Prove::Eap(EapClient::Certificate { user: "p1.example".to_owned(), tls: tls(files), server })
 }
 
 /// Returns whether strongSwan has its plugin for passwords, which Debian has in a separate package.
