@@ -10,10 +10,10 @@ use crate::der::{self, MlDsaParts, SEED, expect, expect_integer};
 use crate::library::random;
 use sealane_client::key::MU_BYTES;
 use sealane_client::{Answer, KeyKind, MlDsaSet, Status};
+use sealane_transform::debug_only;
 use sealane_transform::ml_dsa::{ML_DSA_SEED_BYTES, MlDsaKeyError, MlDsaMessage, MlDsaPrivateKey, Operation};
 use sealane_transform::{AsymmetricJob, AsymmetricOperation, Kernels, ml_dsa};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
@@ -87,11 +87,7 @@ pub(crate) struct MlDsaKey {
     id: u64,
 }
 
-impl fmt::Debug for MlDsaKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlDsaKey").field("set", &self.set).finish_non_exhaustive()
-    }
-}
+debug_only!(MlDsaKey { set });
 
 /// Keys with all that signatures need, by their numbers, each with the time of its last use.
 #[derive(Default)]

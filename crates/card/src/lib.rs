@@ -16,7 +16,7 @@ mod timing;
 
 use std::{
     collections::VecDeque,
-    fmt, io,
+    io,
     num::{NonZeroU32, NonZeroU64, NonZeroUsize},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -32,6 +32,7 @@ pub use self::{
     published::{OCF_BYTES, OCF_TABLE_1},
     timing::Timing,
 };
+use sealane_engine::debug_only;
 use sealane_engine::{Cost, Engine, Kind, Make, Parse, Protection, Queue, Software, Trust, Work};
 use sealane_lanes::Clock;
 
@@ -172,14 +173,7 @@ impl Card {
     }
 }
 
-impl fmt::Debug for Card {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Card")
-            .field("timing", &self.timing)
-            .field("trust", &self.trust)
-            .finish_non_exhaustive()
-    }
-}
+debug_only!(Card { timing, trust });
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {

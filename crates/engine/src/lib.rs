@@ -59,6 +59,7 @@ pub use protection::{Mac, Protection};
 pub use record::{Suite, UnknownSuite};
 pub use run::Software;
 pub use scheduler::{MemberReport, Policy, Scheduler, SchedulerQueue};
+pub use sealane_transform::debug_only;
 pub use session::{KeyError, Maker, Session};
 pub use submitter::Submitter;
 pub use tree::Tree;

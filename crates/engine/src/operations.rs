@@ -2,10 +2,11 @@
 //!
 //! Guarantees: all jobs of a call are answered, in their order; as many as the engine takes are under way at a time.
 
-use std::{collections::VecDeque, fmt, io, num::NonZeroUsize};
+use std::{collections::VecDeque, io, num::NonZeroUsize};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sealane_transform::AsymmetricJob;
+use sealane_transform::debug_only;
 
 use crate::{Engine, Operation, Queue, at_once::AtOnce};
 
@@ -15,11 +16,7 @@ pub struct Operations {
     waiting: VecDeque<Operation>,
 }
 
-impl fmt::Debug for Operations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Operations").field("in_flight", &self.queue.in_flight()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Operations { in_flight: self.queue.in_flight() });
 
 /// The number of operations that one caller has at the engine at a time.
 const DEPTH: NonZeroUsize = NonZeroUsize::new(64).unwrap();

@@ -10,7 +10,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt, io,
+    io,
     num::{NonZeroU32, NonZeroUsize},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::PathBuf,
@@ -25,6 +25,7 @@ use sealane_client::{
     setup::Ask,
 };
 use sealane_transform::Aead;
+use sealane_transform::debug_only;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -141,11 +142,7 @@ struct ProcessQueue {
     content: Zeroizing<Vec<u8>>,
 }
 
-impl fmt::Debug for ProcessQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProcessQueue").field("in_flight", &self.in_flight()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: ProcessQueue { in_flight: self.in_flight() });
 
 impl Connection {
     fn open(socket: &std::path::Path) -> Result<Self, ClientError> {

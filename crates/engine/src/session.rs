@@ -5,13 +5,13 @@
 
 use std::{
     any::Any,
-    fmt,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use sealane_transform::debug_only;
 use sealane_transform::{AeadLengths, Kernels, KeyLengthError};
 use zeroize::Zeroizing;
 
@@ -223,11 +223,7 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("protection", &self.protection).finish_non_exhaustive()
-    }
-}
+debug_only!(Session { protection });
 
 /// The identity of an engine within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

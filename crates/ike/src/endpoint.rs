@@ -36,6 +36,7 @@ use crate::{
         payload::Chain,
     },
 };
+use sealane_transform::debug_only;
 
 /// Time for which one secret makes cookies; cookies of the previous secret are still valid during it.
 const COOKIE_SECRET_LIFETIME: Duration = Duration::from_secs(60);
@@ -133,11 +134,7 @@ fn is_first(header: &Header) -> bool {
     begins && header.message_id == 0 && header.spis.responder == 0
 }
 
-impl std::fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Endpoint").field("sas", &self.sas.len()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Endpoint { sas: self.sas.len() });
 
 impl Endpoint {
     /// Returns an endpoint without any IKE SA.

@@ -14,6 +14,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use sealane_engine::{Implementations, Session};
+use sealane_transform::debug_only;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::{
@@ -256,11 +257,7 @@ pub struct Association {
     remote_hosts: Box<[IpAddr]>,
 }
 
-impl fmt::Debug for Association {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Association").field("parameters", &self.parameters).finish_non_exhaustive()
-    }
-}
+debug_only!(Association { parameters });
 
 impl Association {
     fn new(

@@ -9,11 +9,11 @@
 //! signature is valid only if both parts are. ML-DSA's part is hedged by random bytes. Private keys are wiped when they are
 //! dropped.
 
-use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{ED25519, ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use sealane_transform::debug_only;
 use sealane_transform::ml_dsa::{
     ML_DSA_SEED_BYTES, MlDsaMessage, MlDsaPrivateKey, MlDsaPublicKey, MlDsaSet, Operation,
 };
@@ -114,11 +114,7 @@ pub(crate) struct CompositeKey {
     ed25519: Ed25519KeyPair,
 }
 
-impl fmt::Debug for CompositeKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompositeKey").finish_non_exhaustive()
-    }
-}
+debug_only!(CompositeKey {});
 
 impl CompositeKey {
     /// Returns a new key, of which both parts are new; `None` if the random generator fails.

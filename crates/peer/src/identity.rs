@@ -6,7 +6,6 @@
 //! overwritten, and a file that others can reach, or that another user owns, is not used. The checks apply to the
 //! opened file, not to its name, so they hold for the bytes that are read.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -23,6 +22,7 @@ use crate::composite::CompositeKey;
 use crate::error::PeerError;
 use crate::key::{KeyKind, PublicKey, ed25519_spki, signed};
 use crate::proof::CompositeSigner;
+use sealane_transform::debug_only;
 
 /// A PKCS#8 PEM of either kind has less than 250 bytes; comments around it are not allowed.
 const MAX_FILE_BYTES: usize = 4096;
@@ -42,11 +42,7 @@ enum Private {
     Hybrid(Arc<CompositeKey>),
 }
 
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("public", &self.public).finish_non_exhaustive()
-    }
-}
+debug_only!(Identity { public });
 
 impl Identity {
     /// Returns a new Ed25519 key that is not stored.

@@ -10,13 +10,13 @@
 //! before the signature is looked at, and then takes no scheme but the key's own. Removing the composite scheme from an offer
 //! makes an end with a hybrid key fail, and alters the transcript.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use crate::composite::CompositeKey;
+use sealane_transform::debug_only;
 
 /// ML-DSA-65 with Ed25519, in the range for private use (RFC 8446, section 4.2.3): the drafts' own numbers are not assigned yet,
 /// and nobody but our ends meets it.
@@ -26,11 +26,7 @@ pub(crate) const COMPOSITE: SignatureScheme = SignatureScheme::Unknown(0xfe30);
 #[derive(Clone)]
 pub(crate) struct CompositeSigner(pub(crate) Arc<CompositeKey>);
 
-impl fmt::Debug for CompositeSigner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompositeSigner").finish_non_exhaustive()
-    }
-}
+debug_only!(CompositeSigner {});
 
 impl SigningKey for CompositeSigner {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {

@@ -1,8 +1,7 @@
 //! Authenticated encryption for callers: keys and jobs.
 
-use core::fmt;
-
 use crate::algorithm::Aead;
+use crate::debug_only;
 use crate::job::{Buffer, Status};
 use crate::key::KeyLengthError;
 use crate::schedule::AeadSchedule;
@@ -39,11 +38,7 @@ pub struct AeadKey {
     schedule: AeadSchedule,
 }
 
-impl fmt::Debug for AeadKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AeadKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
-    }
-}
+debug_only!(AeadKey { algorithm });
 
 impl AeadKey {
     /// Expands `key`, of [`Aead::key_bytes`] bytes, for the usual lengths.

@@ -1,11 +1,11 @@
 //! Expanded keys: each is made once per association, shared by all its jobs, and wiped when dropped.
 
 use core::any::Any;
-use core::fmt;
 
 use zeroize::Zeroize as _;
 
 use crate::algorithm::{Cipher, Digest};
+use crate::debug_only;
 use crate::schedule::Schedule;
 
 /// The error of a key whose length the algorithm does not accept.
@@ -51,11 +51,7 @@ pub struct DigestKey {
     keyed: Keyed,
 }
 
-impl fmt::Debug for DigestKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DigestKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
-    }
-}
+debug_only!(DigestKey { algorithm });
 
 impl DigestKey {
     /// Expands `key`, which is empty for algorithms without one.
@@ -93,11 +89,7 @@ pub struct CipherKey {
     schedule: Schedule,
 }
 
-impl fmt::Debug for CipherKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CipherKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
-    }
-}
+debug_only!(CipherKey { algorithm });
 
 impl CipherKey {
     /// Expands `key`, which is empty for the null cipher. DES ignores parity bits.

@@ -35,6 +35,7 @@ mod copy;
 mod cost;
 mod counted;
 mod curve25519;
+mod debug;
 mod descriptor;
 mod dispatch;
 mod facts;

@@ -13,6 +13,7 @@ use std::{
 };
 
 use sealane_engine::Implementations;
+use sealane_engine::debug_only;
 use sealane_ipsec::{
     association::{AssociationError, Inbound, Outbound, Parameters},
     database::{Request, SpiInUse},
@@ -142,11 +143,7 @@ pub struct Seen {
     files: HashMap<[u8; blake3::OUT_LEN], PathBuf>,
 }
 
-impl std::fmt::Debug for Seen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seen").field("files", &self.files.len()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Seen { files: self.files.len() });
 
 impl Default for Seen {
     fn default() -> Self {

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sealane_engine::debug_only;
 use sealane_ipsec::{
     ah::{self, Alignment},
     association::{Kind, Mode, Protocol},
@@ -71,11 +72,7 @@ pub struct Answers {
     since: Option<Instant>,
 }
 
-impl std::fmt::Debug for Answers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answers").field("left", &self.left).finish_non_exhaustive()
-    }
-}
+debug_only!(Answers { left });
 
 impl Answers {
     /// Returns answers through `device`.

@@ -7,6 +7,7 @@
 //! private key is wiped after use. An authority of ML-DSA-65 vouches for keys of ML-DSA-65 alone, and others for none: a path is as
 //! strong as its weakest signature.
 
+use sealane_engine::debug_only;
 use std::{
     net::IpAddr,
     time::{Duration, SystemTime},
@@ -102,11 +103,7 @@ pub struct Issued {
     pub certificate: String,
 }
 
-impl std::fmt::Debug for Issued {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Issued").field("certificate", &self.certificate).finish_non_exhaustive()
-    }
-}
+debug_only!(Issued { certificate });
 
 /// The private key of an authority, and the name that is derived from it.
 pub struct Authority(Issuer<'static, Key>);

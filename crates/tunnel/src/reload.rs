@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sealane_engine::debug_only;
 use sealane_ike::Peer;
 use sealane_ipsec::policy::PeerId;
 use sealane_port::Room;
@@ -92,11 +93,7 @@ pub struct Files {
     newer: Option<String>,
 }
 
-impl std::fmt::Debug for Files {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Files").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+debug_only!(Files { path });
 
 fn digests(contents: &Contents) -> BTreeMap<PathBuf, [u8; 32]> {
     contents.iter().map(|(path, content)| (path.clone(), *blake3::hash(content).as_bytes())).collect()

@@ -4,12 +4,13 @@
 //! padding is examined only after the tag was verified, so it cannot serve as an oracle; a job names no byte outside
 //! its work's buffer; the body of a record whose job is not done is never returned.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::{Suite, suite::Numbering};
 use crate::{Direction, Implementations, Job, JobStatus, KeyError, Span, Suffix, Work};
+use sealane_transform::debug_only;
 
 /// One record in a work's buffer: `header_bytes` that are authenticated only, then the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +60,7 @@ impl NonceMask {
     }
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("suite", &self.suite).finish_non_exhaustive()
-    }
-}
+debug_only!(Session { suite });
 
 impl Session {
     /// Makes a session from exactly [`Suite::key_bytes`] bytes of key material.

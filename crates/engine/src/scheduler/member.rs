@@ -3,14 +3,12 @@
 //! Guarantees: the expected time of a work is derived from the engine's cost, corrected by observed times; the
 //! question that an engine is asked before it is used again has one correct answer.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use sealane_transform::debug_only;
 use sealane_transform::{Aead, BlockCipher, Cipher, Mode};
 
 use super::breaker::Breaker;
@@ -55,14 +53,7 @@ pub(super) struct Counts {
     pub(super) wrong: AtomicU64,
 }
 
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member")
-            .field("engine", &self.engine)
-            .field("counts", &self.counts)
-            .finish_non_exhaustive()
-    }
-}
+debug_only!(Member { engine, counts });
 
 /// The maximum factor by which an engine is taken to be slower than its cost.
 const SLOWNESS_MAX: f64 = 1000.0;

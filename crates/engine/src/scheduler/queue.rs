@@ -6,7 +6,7 @@
 use std::{
     cmp::Ordering::Equal,
     collections::VecDeque,
-    fmt, io,
+    io,
     num::NonZeroUsize,
     ops::Range,
     os::fd::BorrowedFd,
@@ -18,6 +18,7 @@ use arrayvec::ArrayVec;
 
 use super::{Estimate, MEMBERS_MAX, Policy, Shared, alarm::Alarm, member::Member};
 use sealane_lanes::Clock;
+use sealane_transform::debug_only;
 
 use crate::{
     Job, JobStatus, Queue, Software, Trust, Work,
@@ -77,11 +78,7 @@ pub struct SchedulerQueue {
     alarm: Option<Alarm>,
 }
 
-impl fmt::Debug for SchedulerQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SchedulerQueue").field("in_flight", &self.in_flight).finish_non_exhaustive()
-    }
-}
+debug_only!(SchedulerQueue { in_flight });
 
 impl SchedulerQueue {
     pub(super) fn new(shared: &Arc<Shared>, depth: NonZeroUsize) -> io::Result<Self> {

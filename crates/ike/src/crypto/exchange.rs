@@ -7,6 +7,7 @@ use aws_lc_rs::{
     agreement::{self, PrivateKey, UnparsedPublicKey},
     rand,
 };
+use sealane_transform::debug_only;
 use sealane_transform::{
     AsymmetricJob, AsymmetricOperation, Kernels, Refusal,
     dh::{self, DhExponent, DhGroup, DhPrivateKey},
@@ -31,11 +32,7 @@ pub struct Ongoing {
     public: Vec<u8>,
 }
 
-impl std::fmt::Debug for Ongoing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ongoing").field("method", &self.method).finish_non_exhaustive()
-    }
-}
+debug_only!(Ongoing { method });
 
 /// A private value of one exchange.
 enum Private {

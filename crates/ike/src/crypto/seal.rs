@@ -9,6 +9,7 @@ use aws_lc_rs::{
     hmac,
     iv::FixedLength,
 };
+use sealane_transform::debug_only;
 use sealane_transform::{Aead, AeadJob, AeadKey, AeadLengths, Buffer, Kernels};
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
@@ -110,11 +111,7 @@ pub struct Sealer {
     sealed: u64,
 }
 
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealer").field("sealed", &self.sealed).finish_non_exhaustive()
-    }
-}
+debug_only!(Sealer { sealed });
 
 impl Sealer {
     /// Takes SK_e (followed by the salt) and SK_a.

@@ -10,7 +10,6 @@
 mod session;
 mod wire;
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,6 +23,7 @@ use crate::frame::{self, Framer};
 use crate::key::PublicKey;
 use crate::launch::{ChildGuard, RemoteProcess};
 use crate::name::{ChannelKind, PeerName};
+use sealane_transform::debug_only;
 use session::{Filled, Session};
 
 pub use session::TlsFacts;
@@ -72,11 +72,7 @@ pub struct Channel {
     broken_output: bool,
 }
 
-impl fmt::Debug for Channel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel").field("kind", &self.kind).field("peer", &self.peer).finish_non_exhaustive()
-    }
-}
+debug_only!(Channel { kind, peer });
 
 impl Channel {
     /// Returns the channel over our own standard input and output. `from` is the peer's address, for messages.

@@ -8,11 +8,12 @@
 //! that it was computed from; an unused one is wiped when its connection goes on; an arrival without one, and a share
 //! that is refused here, are the library's, with its answer.
 
+use std::io;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use aws_lc_rs::rand;
 use sealane_engine::{Engine, Operations};
+use sealane_transform::debug_only;
 use sealane_transform::ml_kem::{self, MlKemEncapsulationKey};
 use sealane_transform::x25519::{self, X25519_BYTES, X25519Key};
 use sealane_transform::{AsymmetricJob, Refusal};
@@ -35,11 +36,7 @@ pub struct Agreements {
     flight: Box<[u8; FLIGHT_BYTES]>,
 }
 
-impl fmt::Debug for Agreements {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agreements").finish_non_exhaustive()
-    }
-}
+debug_only!(Agreements {});
 
 impl Agreements {
     /// Makes agreements that `engine` computes.

@@ -5,13 +5,14 @@
 
 use std::{
     collections::VecDeque,
-    fmt, io,
+    io,
     sync::atomic::Ordering::{Relaxed, SeqCst},
     time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Queue, Submitter};
+use sealane_transform::debug_only;
 
 use super::{Crew, RunError, Task, counts, line_of};
 use crate::{
@@ -69,11 +70,7 @@ pub struct Lane<'a> {
     first_line: usize,
 }
 
-impl fmt::Debug for Lane<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").field("lane", &self.lane).finish_non_exhaustive()
-    }
-}
+debug_only!(Lane<'_> { lane });
 
 impl<'a> Lane<'a> {
     pub(super) fn new(crew: &'a Crew, lane: usize, engine: Box<dyn Queue>) -> Self {

@@ -5,7 +5,7 @@
 
 use std::{
     collections::VecDeque,
-    fmt, io,
+    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard,
@@ -18,6 +18,7 @@ use super::{Ends, Plan, Sink, Source, Stocks};
 use crate::{Layer, Stack, Way};
 use sealane_lanes::{At, Flow, Ticket};
 use sealane_port::{Batch, Counts};
+use sealane_transform::debug_only;
 
 /// The state in whose order numbers are given.
 pub(super) struct Entry {
@@ -58,11 +59,7 @@ pub(super) struct Line {
     sink_fd: Option<OwnedFd>,
 }
 
-impl fmt::Debug for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("flow", &self.flow).field("way", &self.way).finish_non_exhaustive()
-    }
-}
+debug_only!(Line { flow, way });
 
 impl Line {
     pub(super) fn new(

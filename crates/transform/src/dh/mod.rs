@@ -20,12 +20,12 @@ mod tests;
 pub use operation::Operation;
 pub(crate) use operation::{DH_2048, DH_3072, DH_4096};
 
-use core::fmt;
 use std::sync::OnceLock;
 
 use sealane_native::number::{Modulus as LibraryModulus, Natural};
 use zeroize::Zeroizing;
 
+use crate::debug_only;
 use crate::montgomery::reference::{Modulus, Words, from_bytes, to_bytes};
 use crate::montgomery::{Constants, TopAndOne};
 
@@ -143,14 +143,7 @@ pub struct DhPrivateKey {
     library: Option<Natural>,
 }
 
-impl fmt::Debug for DhPrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DhPrivateKey")
-            .field("group", &self.group)
-            .field("length", &self.length)
-            .finish_non_exhaustive()
-    }
-}
+debug_only!(DhPrivateKey { group, length });
 
 impl DhPrivateKey {
     /// Takes a big-endian exponent of at most 32 or 40 bytes ([`DhExponent::Short`]) or as many as the group has.

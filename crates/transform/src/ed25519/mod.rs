@@ -25,12 +25,11 @@ mod tests;
 pub(crate) use operation::ED25519;
 pub use operation::Operation;
 
-use core::fmt;
-
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::curve25519::clamp;
+use crate::debug_only;
 
 /// Bytes of a seed, which is the secret key of RFC 8032.
 pub const ED25519_SEED_BYTES: usize = 32;
@@ -60,11 +59,7 @@ pub struct Ed25519Key {
     prefix: [u8; 32],
 }
 
-impl fmt::Debug for Ed25519Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ed25519Key").field("public", self.public()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Ed25519Key { public: self.public() });
 
 impl Ed25519Key {
     /// Expands a seed: any 32 bytes are one.

@@ -1,6 +1,5 @@
 //! Keys of ML-DSA: checked when they are made, wiped when they are dropped.
 
-use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use subtle::ConstantTimeEq as _;
@@ -10,6 +9,7 @@ use super::machine::Machine;
 use super::parameters::{MU_BYTES, SEED_BYTES, TR_BYTES};
 use super::prepared::{Prepared, PreparedPrivate, PreparedPublic, not_prepared};
 use super::{Generate, MlDsaMessage, MlDsaSet, Signing, library, reference};
+use crate::debug_only;
 use crate::keccak::{SHAKE256, alone};
 
 /// Bytes that are no key of ML-DSA.
@@ -52,11 +52,7 @@ pub struct MlDsaPublicKey {
     is_used: AtomicBool,
 }
 
-impl fmt::Debug for MlDsaPublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlDsaPublicKey").field("set", &self.set).finish_non_exhaustive()
-    }
-}
+debug_only!(MlDsaPublicKey { set });
 
 impl MlDsaPublicKey {
     /// Copies an encoded key.
@@ -107,11 +103,7 @@ pub struct MlDsaPrivateKey {
     prepared: Prepared<PreparedPrivate>,
 }
 
-impl fmt::Debug for MlDsaPrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlDsaPrivateKey").field("set", &self.set()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: MlDsaPrivateKey { set: self.set() });
 
 impl MlDsaPrivateKey {
     /// Expands a seed: any 32 bytes are one.

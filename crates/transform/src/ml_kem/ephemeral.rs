@@ -4,11 +4,11 @@
 //! of ML-KEM-768. Whoever makes a key, sends it and decapsulates with it has had that matrix already. It takes 2 to
 //! 9 KiB, and is as public as its seed; the rest of the key is wiped when it is dropped.
 
-use core::fmt;
 use std::sync::OnceLock;
 
 use super::arithmetic::Sampled;
 use super::{MlKemDecapsulationKey, MlKemSet};
+use crate::debug_only;
 
 /// A key pair of one exchange: made by [`super::Operation::GenerateEphemeral`], used by
 /// [`super::Operation::DecapsulateEphemeral`].
@@ -24,11 +24,7 @@ pub(crate) struct Pair {
     matrix: Option<Vec<Sampled>>,
 }
 
-impl fmt::Debug for MlKemEphemeralKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlKemEphemeralKey").field("set", &self.set).finish_non_exhaustive()
-    }
-}
+debug_only!(MlKemEphemeralKey { set });
 
 impl MlKemEphemeralKey {
     /// Returns a key that is still to be made.

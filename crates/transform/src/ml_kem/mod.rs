@@ -42,7 +42,7 @@ pub(crate) use operation::{ML_KEM_512, ML_KEM_768, ML_KEM_1024};
 pub use parameters::MlKemSet;
 pub(crate) use parameters::{N, Q};
 
-use core::fmt;
+use crate::debug_only;
 use std::sync::OnceLock;
 
 use aws_lc_rs::digest;
@@ -96,17 +96,9 @@ pub struct MlKemDecapsulationKey {
     native: OnceLock<Option<Key>>,
 }
 
-impl fmt::Debug for MlKemEncapsulationKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlKemEncapsulationKey").field("set", &self.set).finish_non_exhaustive()
-    }
-}
+debug_only!(MlKemEncapsulationKey { set });
 
-impl fmt::Debug for MlKemDecapsulationKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MlKemDecapsulationKey").field("set", &self.set).finish_non_exhaustive()
-    }
-}
+debug_only!(MlKemDecapsulationKey { set });
 
 /// Fails unless there are as many bytes as wanted.
 const fn check_length(set: MlKemSet, given_bytes: usize, wanted_bytes: usize) -> Result<(), MlKemKeyError> {

@@ -1,6 +1,5 @@
 //! Keys of P-256: validated once, wiped when dropped.
 
-use core::fmt;
 use std::sync::OnceLock;
 
 use sealane_native::p256 as library;
@@ -9,6 +8,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::curve::{self, Affine};
 use super::integer::{self, N, U256};
+use crate::debug_only;
 
 /// A key of P-256 is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,11 +67,7 @@ pub struct P256PrivateKey {
     library: OnceLock<Option<library::Key>>,
 }
 
-impl fmt::Debug for P256PrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("P256PrivateKey").finish_non_exhaustive()
-    }
-}
+debug_only!(P256PrivateKey {});
 
 impl Drop for P256PrivateKey {
     fn drop(&mut self) {
@@ -141,11 +137,7 @@ pub struct P256PublicKey {
     library: OnceLock<Option<library::Key>>,
 }
 
-impl fmt::Debug for P256PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("P256PublicKey").field("point", &self.point).finish_non_exhaustive()
-    }
-}
+debug_only!(P256PublicKey { point });
 
 impl P256PublicKey {
     /// Takes a point by SEC 1: 65 bytes that start with 4, or 33 that start with 2 or 3.

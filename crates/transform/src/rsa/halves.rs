@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use super::key::PlainPair;
 use super::{Operation, PublicJob, RsaOutcome, RsaPrivateKey, library, reference};
 use crate::asymmetric::{Answer, Refusal};
+use crate::debug_only;
 use crate::isa::Features;
 use crate::montgomery::reference::{Words, from_bytes, to_bytes};
 
@@ -47,11 +48,7 @@ pub struct Halves {
     features: Features,
 }
 
-impl fmt::Debug for Halves {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Halves").field("key", &self.key).finish_non_exhaustive()
-    }
-}
+debug_only!(Halves { key });
 
 /// The blinding numbers of an operation that has begun.
 pub struct Spent {

@@ -1,6 +1,5 @@
 //! RSA keys: checked once, prepared for all tiers, wiped when dropped.
 
-use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealane_native::Refused;
@@ -8,6 +7,7 @@ use sealane_native::number::{self as numbers, Natural};
 use sealane_native::rsa::{self as library, Components};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
+use crate::debug_only;
 use crate::montgomery::reference::{self, Modulus, Words, from_bytes, is_below};
 use crate::montgomery::{AcrossConstants, Constants, TopAndOne, limbs, split};
 
@@ -64,11 +64,7 @@ pub struct RsaPublicKey {
     library: library::Key,
 }
 
-impl fmt::Debug for RsaPublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RsaPublicKey").field("bits", &self.bits).finish_non_exhaustive()
-    }
-}
+debug_only!(RsaPublicKey { bits });
 
 impl RsaPublicKey {
     /// Takes modulus and exponent, big-endian; leading zeros are ignored.
@@ -216,11 +212,7 @@ pub struct RsaPrivateKey {
     modulus: numbers::Modulus,
 }
 
-impl fmt::Debug for RsaPrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RsaPrivateKey").field("bits", &self.public.bits).finish_non_exhaustive()
-    }
-}
+debug_only!(self: RsaPrivateKey { bits: self.public.bits });
 
 impl RsaPrivateKey {
     /// Takes the numbers of a key, big-endian: modulus, public exponent, private exponent (computed if

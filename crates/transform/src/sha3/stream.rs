@@ -1,10 +1,9 @@
 //! Digests of the Keccak family of messages that come in parts.
 
-use core::fmt;
-
 use super::kangaroo::{CHUNK_BYTES, Tree};
 use super::{FUNCTIONS, Function};
 use crate::algorithm::Digest;
+use crate::debug_only;
 use crate::dispatch::Kernels;
 use crate::keccak::alone::Absorbing;
 
@@ -25,11 +24,7 @@ enum State {
     Tree(Tree, Vec<u8>),
 }
 
-impl fmt::Debug for KeccakStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeccakStream").finish_non_exhaustive()
-    }
-}
+debug_only!(KeccakStream {});
 
 impl KeccakStream {
     /// Returns the beginning of a message; `None` for a digest of another family.

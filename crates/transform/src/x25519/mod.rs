@@ -21,8 +21,7 @@ mod tests;
 pub use operation::Operation;
 pub(crate) use operation::X25519;
 
-use core::fmt;
-
+use crate::debug_only;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Bytes of a secret, of a public key and of a shared secret.
@@ -35,11 +34,7 @@ pub struct X25519Key {
     scalar: [u8; X25519_BYTES],
 }
 
-impl fmt::Debug for X25519Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("X25519Key").finish_non_exhaustive()
-    }
-}
+debug_only!(X25519Key {});
 
 impl X25519Key {
     /// Takes a secret: any 32 bytes are one.

@@ -16,6 +16,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use sealane_engine::debug_only;
 use sealane_ipsec::association::Kind;
 use zeroize::Zeroizing;
 
@@ -194,11 +195,7 @@ pub struct Material {
     pub(crate) back: Zeroizing<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Material {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Material").finish_non_exhaustive()
-    }
-}
+debug_only!(Material {});
 
 impl Material {
     /// Splits an exporter's output of twice [`Suite::material_bytes`](sealane_ipsec::suite::Suite::material_bytes).

@@ -21,6 +21,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
+use sealane_engine::debug_only;
 use sealane_engine::{Implementations, Inline};
 use sealane_ipsec::{database::Request, policy::PeerId};
 use sealane_peer::{
@@ -95,11 +96,7 @@ pub struct Calls<'a> {
     marks: Option<&'a Keeper>,
 }
 
-impl std::fmt::Debug for Calls<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Calls").field("peers", &self.known.len()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Calls<'_> { peers: self.known.len() });
 
 /// Returns a random number, for an SPI.
 fn random() -> u32 {

@@ -10,6 +10,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd},
 };
 
+use sealane_engine::debug_only;
 use sealane_ipsec::{association::Way, key_maker::Transmit};
 use sealane_port::{
     Batch, Port as _,
@@ -55,11 +56,7 @@ pub struct Carrier {
     listen: SocketAddr,
 }
 
-impl std::fmt::Debug for Carrier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Carrier").field("listen", &self.listen).finish_non_exhaustive()
-    }
-}
+debug_only!(Carrier { listen });
 
 /// Finds our source address for packets to a remote address, and notices when it may have changed.
 #[derive(Debug)]

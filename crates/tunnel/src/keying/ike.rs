@@ -28,6 +28,7 @@ use std::{
 };
 
 use sealane_engine::Implementations;
+use sealane_engine::debug_only;
 use sealane_ike::{
     Assignment, ChildId, ChildPolicy, Endpoint, Event, IkeId, Install, Path, Peer, Random, Reason, Settings,
 };
@@ -177,11 +178,7 @@ pub struct Negotiated<'a> {
     pub host: Host<'a>,
 }
 
-impl std::fmt::Debug for Negotiated<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Negotiated").field("peers", &self.peers.len()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Negotiated<'_> { peers: self.peers.len() });
 
 /// All peers of a gateway that speak IKE.
 pub struct Ike<'a> {
@@ -217,11 +214,7 @@ pub struct Ike<'a> {
     is_closing: bool,
 }
 
-impl std::fmt::Debug for Ike<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ike").field("sas", &self.sas).finish_non_exhaustive()
-    }
-}
+debug_only!(Ike<'_> { sas });
 
 impl<'a> Ike<'a> {
     /// Returns a key maker for the peers of `site` that speak IKE. It soon begins to negotiate with those that have

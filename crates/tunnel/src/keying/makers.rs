@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use sealane_engine::debug_only;
 use sealane_ipsec::key_maker::KeyMaker;
 
 use crate::{
@@ -23,11 +24,7 @@ pub struct Makers<'a> {
     peers: &'a Peers,
 }
 
-impl std::fmt::Debug for Makers<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Makers").field("makers", &self.makers.len()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: Makers<'_> { makers: self.makers.len() });
 
 impl<'a> Makers<'a> {
     /// Returns the makers for the associations of `peers`; their datagrams use `carrier`.

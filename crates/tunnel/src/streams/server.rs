@@ -12,6 +12,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Queue;
+use sealane_engine::debug_only;
 use sealane_ipsec::{counters::DropReason, selector::Prefix};
 use sealane_lanes::Recycle as _;
 use sealane_port::{Port as _, tun::Tun};
@@ -95,11 +96,7 @@ impl<'a> Inward<'a> {
     }
 }
 
-impl std::fmt::Debug for Inward<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inward").finish_non_exhaustive()
-    }
-}
+debug_only!(Inward<'_> {});
 
 /// A connection that is read.
 struct Reading {
@@ -151,11 +148,7 @@ pub struct Server<'a> {
     buffer: Vec<u8>,
 }
 
-impl std::fmt::Debug for Server<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("listeners", &self.listeners).finish_non_exhaustive()
-    }
-}
+debug_only!(Server<'_> { listeners });
 
 impl<'a> Server<'a> {
     /// Returns a server of `streams` at `listeners`, which do not block.
