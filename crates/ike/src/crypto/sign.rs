@@ -16,6 +16,7 @@ use aws_lc_rs::{
 
 use super::{CryptoError, legacy};
 use crate::wire::Announcement;
+use sealane_transform::debug_only;
 
 /// A hash algorithm of a SIGNATURE_HASH_ALGORITHMS notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +122,17 @@ struct Algorithm {
     verification: &'static dyn VerificationAlgorithm,
 }
 
+impl Algorithm {
+    const fn new(
+        identifier: &'static [u8],
+        key: KeyType,
+        hash: Hash,
+        verification: &'static dyn VerificationAlgorithm,
+    ) -> Self {
+        Self { identifier, key, hash, verification }
+    }
+}
+
 macro_rules! rsa_identifier {
     ($last:literal) => {
         &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, $last, 0x05, 0x00]
@@ -148,78 +160,18 @@ macro_rules! pss_identifier {
 
 /// Algorithms that sign stand before others of the same key and hash.
 const ALGORITHMS: &[Algorithm] = &[
-    Algorithm {
-        identifier: ED25519,
-        key: KeyType::Ed25519,
-        hash: Hash::Identity,
-        verification: &signature::ED25519,
-    },
-    Algorithm {
-        identifier: ecdsa_identifier!(2),
-        key: KeyType::P256,
-        hash: Hash::Sha256,
-        verification: &signature::ECDSA_P256_SHA256_ASN1,
-    },
-    Algorithm {
-        identifier: ecdsa_identifier!(3),
-        key: KeyType::P384,
-        hash: Hash::Sha384,
-        verification: &signature::ECDSA_P384_SHA384_ASN1,
-    },
-    Algorithm {
-        identifier: pss_identifier!(1, 32),
-        key: KeyType::Rsa,
-        hash: Hash::Sha256,
-        verification: &signature::RSA_PSS_2048_8192_SHA256,
-    },
-    Algorithm {
-        identifier: pss_identifier!(2, 48),
-        key: KeyType::Rsa,
-        hash: Hash::Sha384,
-        verification: &signature::RSA_PSS_2048_8192_SHA384,
-    },
-    Algorithm {
-        identifier: pss_identifier!(3, 64),
-        key: KeyType::Rsa,
-        hash: Hash::Sha512,
-        verification: &signature::RSA_PSS_2048_8192_SHA512,
-    },
-    Algorithm {
-        identifier: rsa_identifier!(0x0b),
-        key: KeyType::Rsa,
-        hash: Hash::Sha256,
-        verification: &signature::RSA_PKCS1_2048_8192_SHA256,
-    },
-    Algorithm {
-        identifier: rsa_identifier!(0x0c),
-        key: KeyType::Rsa,
-        hash: Hash::Sha384,
-        verification: &signature::RSA_PKCS1_2048_8192_SHA384,
-    },
-    Algorithm {
-        identifier: rsa_identifier!(0x0d),
-        key: KeyType::Rsa,
-        hash: Hash::Sha512,
-        verification: &signature::RSA_PKCS1_2048_8192_SHA512,
-    },
-    Algorithm {
-        identifier: ML_DSA_44,
-        key: KeyType::MlDsa44,
-        hash: Hash::Identity,
-        verification: &signature::ML_DSA_44,
-    },
-    Algorithm {
-        identifier: ML_DSA_65,
-        key: KeyType::MlDsa65,
-        hash: Hash::Identity,
-        verification: &signature::ML_DSA_65,
-    },
-    Algorithm {
-        identifier: ML_DSA_87,
-        key: KeyType::MlDsa87,
-        hash: Hash::Identity,
-        verification: &signature::ML_DSA_87,
-    },
+    Algorithm::new(ED25519, KeyType::Ed25519, Hash::Identity, &signature::ED25519),
+    Algorithm::new(ecdsa_identifier!(2), KeyType::P256, Hash::Sha256, &signature::ECDSA_P256_SHA256_ASN1),
+    Algorithm::new(ecdsa_identifier!(3), KeyType::P384, Hash::Sha384, &signature::ECDSA_P384_SHA384_ASN1),
+    Algorithm::new(pss_identifier!(1, 32), KeyType::Rsa, Hash::Sha256, &signature::RSA_PSS_2048_8192_SHA256),
+    Algorithm::new(pss_identifier!(2, 48), KeyType::Rsa, Hash::Sha384, &signature::RSA_PSS_2048_8192_SHA384),
+    Algorithm::new(pss_identifier!(3, 64), KeyType::Rsa, Hash::Sha512, &signature::RSA_PSS_2048_8192_SHA512),
+    Algorithm::new(rsa_identifier!(0x0b), KeyType::Rsa, Hash::Sha256, &signature::RSA_PKCS1_2048_8192_SHA256),
+    Algorithm::new(rsa_identifier!(0x0c), KeyType::Rsa, Hash::Sha384, &signature::RSA_PKCS1_2048_8192_SHA384),
+    Algorithm::new(rsa_identifier!(0x0d), KeyType::Rsa, Hash::Sha512, &signature::RSA_PKCS1_2048_8192_SHA512),
+    Algorithm::new(ML_DSA_44, KeyType::MlDsa44, Hash::Identity, &signature::ML_DSA_44),
+    Algorithm::new(ML_DSA_65, KeyType::MlDsa65, Hash::Identity, &signature::ML_DSA_65),
+    Algorithm::new(ML_DSA_87, KeyType::MlDsa87, Hash::Identity, &signature::ML_DSA_87),
 ];
 
 /// Returns what an end announces that verifies signatures (RFC 9593).
@@ -249,11 +201,7 @@ pub struct SigningKey {
     public: Vec<u8>,
 }
 
-impl std::fmt::Debug for SigningKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SigningKey").field("type", &self.key_type()).finish_non_exhaustive()
-    }
-}
+debug_only!(self: SigningKey { type: self.key_type() });
 
 /// A private key that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
