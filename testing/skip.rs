@@ -20,3 +20,12 @@ pub(crate) fn skip(reason: impl Display) {
     assert!(!must_run, "cannot run here: {reason}");
     say(reason);
 }
+
+/// Reports, as [`skip`] does, why a test cannot run here, if there is a reason: such a test has nothing to do.
+#[track_caller]
+pub(crate) fn unless(missing: Option<impl Display>) -> Option<()> {
+    missing.map_or(Some(()), |reason| {
+        skip(reason);
+        None
+    })
+}

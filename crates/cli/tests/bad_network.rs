@@ -17,7 +17,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use network::{Net, missing};
-use program::{pattern, skip, text};
+use program::{pattern, text, unless};
 use sealane_port::Batch;
 use sealane_port::{
     Port, Room,
@@ -289,9 +289,7 @@ fn hosts(rekey_seconds: u64) -> (Net, [String; 2]) {
 
 #[test]
 fn what_a_bad_network_brings_first_is_kept_and_nothing_else() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let seconds = setting("SEALANE_SOAK_SECONDS", 8);
     let seed = setting("SEALANE_FAULT_SEED", 17);
     // This is the rate at which the keys of the long run change while packets under the old ones are under way.

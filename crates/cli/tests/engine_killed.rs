@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use network::missing;
 use network::pair::{INNER, Manner, Pair, TUNNEL};
-use program::{events, pattern, sealane, skip, text, write};
+use program::{events, pattern, sealane, text, unless, write};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_client::Client;
@@ -177,9 +177,7 @@ fn a_copy_is_identical_while_its_engine_is_killed() {
 fn packets_keep_their_order_while_their_engine_is_killed() {
     /// Datagrams under way: so few that no queue overflows.
     const BURST: u32 = 32;
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let victim = Victim::start();
     // With fair queueing a queue that stands while there is no engine may lose a packet.
     let manner = Manner { site: "queueing = \"fifo\"\n", ..TUNNEL };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use network::namespaces::ip;
 use network::{Net, missing};
-use program::{pattern, skip, text};
+use program::{pattern, skip, text, unless};
 
 /// MTUs of the devices: the minimum of IPv6, that of Ethernet, and a long one.
 const MTUS: [u32; 3] = [1280, 1500, 9000];
@@ -123,9 +123,7 @@ impl Net {
 
 #[test]
 fn from_host_to_host() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let (v4, v6) = (["192.0.2.1", "192.0.2.2"], ["2001:db8::1", "2001:db8::2"]);
     let in_udp = MTUS.map(|mtu| (mtu, v4, "udp"));
     let others = [(1500, v6, "udp"), (1500, v4, "none"), (1500, v6, "none")];
@@ -155,9 +153,7 @@ fn from_host_to_host() {
 
 #[test]
 fn between_two_gateways() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for mtu in MTUS {
         let mut net = Net::new(&format!("g{mtu}"), &["a", "ga", "gb", "b"]);
         let link_mtu = mtu + AROUND;
@@ -187,9 +183,7 @@ fn between_two_gateways() {
 
 #[test]
 fn a_forwarding_gateway_takes_the_longest_superpackets_whole() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     // The kernel cuts other hosts' packets if the device says less; a host's own sockets respect the device from the
     // start, and fill a train of 45 packets.
     for (tag, forwards, takes) in [("y", true, 65_536), ("z", false, 45 * (1400 - 52) + 384)] {
@@ -212,9 +206,7 @@ fn a_forwarding_gateway_takes_the_longest_superpackets_whole() {
 
 #[test]
 fn a_path_that_is_narrower_than_its_ends_narrows_the_tunnel() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, head, suite) in [
         ("u", "", "aes-128-gcm"),
         ("p", "encapsulation = \"none\"\n", "aes-128-gcm"),
@@ -276,9 +268,7 @@ fn a_path_that_is_narrower_than_its_ends_narrows_the_tunnel() {
 
 #[test]
 fn from_three_hosts_on_the_road() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for mtu in MTUS {
         let mut net = Net::new(&format!("r{mtu}"), &["g", "b", "r1", "r2", "r3"]);
         let link_mtu = mtu + AROUND;
@@ -310,9 +300,7 @@ fn from_three_hosts_on_the_road() {
 
 #[test]
 fn a_gateway_that_is_interrupted_while_it_comes_up_leaves_no_socket() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let net = Net::new("i", &["a"]);
     let path = net.folder.path().join("site.toml");
     let text = "device = \"sl0\"\nlisten = \"127.0.0.1:4500\"\naddresses = [\"10.91.1.1/32\"]\n";

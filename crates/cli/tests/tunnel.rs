@@ -16,13 +16,11 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::namespaces::{self, ip};
 use network::pair::{AH, DIRECT, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
-use program::{skip, text};
+use program::{text, unless};
 
 #[test]
 fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, suite, material_bytes, lanes) in [
         ("g", "aes-128-gcm", 20, "1"),
         ("l", "aes-128-gcm", 20, "2"),
@@ -48,9 +46,7 @@ fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
 
 #[test]
 fn both_protocols_go_through_in_both_modes_and_families() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let cases = [
         ("a", "hmac-sha256-128", 32, "1", Manner { site: AH, ..TUNNEL }),
         ("b", "hmac-sha1-96", 20, "2", Manner { site: AH, is_outer_v6: true, ..TUNNEL }),
@@ -106,9 +102,7 @@ fn both_protocols_go_through_in_both_modes_and_families() {
 
 #[test]
 fn peers_that_know_their_keys_agree_on_protocol_and_mode() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, site, peer) in [("p", AH, ""), ("q", AH, TRANSPORT), ("r", "", TRANSPORT)] {
         let manner = Manner { site, peer, ..TUNNEL };
         let pair = Pair::keyed_as(&format!("y{tag}"), "rekey-seconds = 1", true, manner);
@@ -132,9 +126,7 @@ fn peers_that_know_their_keys_agree_on_protocol_and_mode() {
 
 #[test]
 fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let pair = Pair::new("d", "aes-128-cbc+hmac-sha256-128", 48, "1");
     assert!(pair.ping("56"));
     let socket = pair.inside(0, || UdpSocket::bind((OUTER[0], 0)).expect("a port"));
@@ -165,9 +157,7 @@ fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
 
 #[test]
 fn a_gateway_that_was_killed_leaves_no_device_and_comes_back_by_itself() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("k", "aes-128-gcm", 20, "1");
     assert!(pair.ping("56"));
     for end in [1, 0] {
@@ -182,9 +172,7 @@ fn a_gateway_that_was_killed_leaves_no_device_and_comes_back_by_itself() {
 
 #[test]
 fn a_gateway_is_asked_and_ended() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("s", "aes-128-gcm", 20, "2");
     assert!(pair.ping("56"));
     let status = pair.status(0);
@@ -252,9 +240,7 @@ fn suites_that_are_not_safe_need_consent() {
 
 #[test]
 fn peers_that_know_their_keys_rekey_under_load_without_losing_a_packet() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let pair = Pair::keyed("r", "rekey-seconds = 1", false);
     pair.wait_for_ping();
     let mut spis = std::collections::BTreeSet::new();
@@ -291,9 +277,7 @@ fn peers_that_know_their_keys_rekey_under_load_without_losing_a_packet() {
 
 #[test]
 fn a_keyed_gateway_that_was_killed_comes_back_by_itself() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed("b", "", true);
     pair.wait_for_ping();
     // The caller calls again as soon as it is up; the other is found to be dead.
@@ -307,9 +291,7 @@ fn a_keyed_gateway_that_was_killed_comes_back_by_itself() {
 
 #[test]
 fn a_peer_is_where_its_newest_genuine_packet_came_from() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let pair = Pair::keyed("m", "", true);
     pair.wait_for_ping();
     assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
@@ -323,9 +305,7 @@ fn a_peer_is_where_its_newest_genuine_packet_came_from() {
 
 #[test]
 fn a_gateway_with_another_key_gets_no_association() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed("x", "", true);
     pair.wait_for_ping();
     pair.kill(0);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use network::namespaces::ip;
 use network::{Net, missing};
-use program::{skip, text};
+use program::{skip, text, unless};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use serde_json::Value;
 
@@ -184,9 +184,7 @@ const DEFAULT: &str = "[\"0.0.0.0/0\", \"::/0\"]\n";
 
 #[test]
 fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let (net, site) = road("hd");
     let site = format!("{site}{DEFAULT}");
     // This is the strictest setting: packets from the peer must not seem to come from the tunnel.
@@ -261,9 +259,7 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
 
 #[test]
 fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let (net, site) = road("hf");
     ip(&format!("-n {} route add 10.91.2.0/24 via 198.51.100.9", net.name("a")));
     let before = net.settled("a");
@@ -302,9 +298,7 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
 
 #[test]
 fn nothing_leaves_in_clear_while_the_device_is_down_and_its_routes_come_back() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let (net, site) = road("hv");
     let before = net.settled("a");
     let site = format!("{site}[\"203.0.113.0/24\", \"2001:db8:c::/64\"]\n");
@@ -354,9 +348,7 @@ fn nothing_leaves_in_clear_while_the_device_is_down_and_its_routes_come_back() {
 
 #[test]
 fn an_administrators_blackhole_is_let_be() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let (net, site) = road("hb");
     let name = net.name("a");
     ip(&format!("-n {name} route add blackhole 203.0.113.0/24"));
@@ -376,9 +368,7 @@ fn an_administrators_blackhole_is_let_be() {
 
 #[test]
 fn who_keeps_the_host_has_one_capability_and_no_gateway_runs_without() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let (net, site) = road("hk");
     let before = net.settled("a");
     let gateway = net.up("a", &format!("{site}{DEFAULT}"));
@@ -416,9 +406,7 @@ fn who_keeps_the_host_has_one_capability_and_no_gateway_runs_without() {
 
 #[test]
 fn packets_in_clear_that_claim_a_peers_network_are_refused() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     if Command::new("nft").arg("--version").output().is_err() {
         return skip("nft is missing");
     }

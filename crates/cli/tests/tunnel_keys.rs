@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use network::pair::{OUTER, Pair};
 use network::{missing, namespaces};
-use program::{sealane, skip, text};
+use program::{sealane, skip, text, unless};
 
 const CBC: (&str, usize) = ("aes-128-cbc+hmac-sha256-128", 48);
 
@@ -134,9 +134,7 @@ fn one_key_in_two_files_is_found() {
 
 #[test]
 fn a_gateway_looks_at_keys_and_counters_before_it_is_up() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kc", CBC.0, CBC.1, "1");
     pair.kill(0);
     let folder = pair.folders[0].path().to_owned();
@@ -165,9 +163,7 @@ fn a_gateway_looks_at_keys_and_counters_before_it_is_up() {
 
 #[test]
 fn a_run_folder_that_others_could_write_into_is_refused() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kr", CBC.0, CBC.1, "1");
     pair.kill(0);
     let (run, site) = (pair.run_folder(0), pair.folders[0].path().join("site.toml"));
@@ -290,9 +286,7 @@ fn processes_with_keys_leave_no_core_dump() {
         child.kill().expect("it runs");
         child.wait().expect("it ends");
     }
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kd", CBC.0, CBC.1, "1");
     pair.kill(0);
     let site = pair.folders[0].path().join("site.toml");
@@ -314,9 +308,7 @@ fn processes_with_keys_leave_no_core_dump() {
 
 #[test]
 fn a_key_whose_numbers_are_used_protects_nothing_more() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("ke", CBC.0, CBC.1, "1");
     pair.kill(0);
     let counter = pair.folders[0].path().join("send.key.counter");
@@ -341,9 +333,7 @@ fn a_key_whose_numbers_are_used_protects_nothing_more() {
 
 #[test]
 fn extended_numbers_go_on_where_the_short_ones_end() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kx", CBC.0, CBC.1, "2");
     for end in [0, 1] {
         pair.kill(end);
@@ -371,9 +361,7 @@ fn extended_numbers_go_on_where_the_short_ones_end() {
 
 #[test]
 fn a_counter_that_was_rolled_back_is_heard_by_nobody() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kb", CBC.0, CBC.1, "1");
     let counter = pair.folders[0].path().join("send.key.counter");
     for _ in 0..3 {
@@ -401,9 +389,7 @@ fn a_counter_that_was_rolled_back_is_heard_by_nobody() {
 
 #[test]
 fn a_keyed_gateway_that_was_rolled_back_agrees_on_new_keys() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed("kv", "", true);
     let folder = pair.folders[0].path().to_owned();
     let copy = |name: &str| fs::read(folder.join(name)).expect("a file");
@@ -436,9 +422,7 @@ fn a_keyed_gateway_that_was_rolled_back_agrees_on_new_keys() {
 
 #[test]
 fn a_forger_learns_nothing_from_chained_blocks() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, suite, material_bytes, block, check_bytes) in
         [("ka", "aes-128-cbc+hmac-sha256-128", 48, 16, 16), ("kf", "aes-256-cbc+hmac-sha512-256", 96, 16, 32)]
     {

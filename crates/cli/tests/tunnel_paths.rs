@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::namespaces::ip;
 use network::pair::{AH, DIRECT, Manner, OUTER, PLAIN, Pair, TUNNEL};
-use program::skip;
+use program::unless;
 
 /// Sends an ICMP message to the first end about a packet to the second; it quotes the packet's IP header and the
 /// bytes that followed.
@@ -53,9 +53,7 @@ fn datagram(ports: [u16; 2], carried: &[u8]) -> Vec<u8> {
 
 #[test]
 fn forged_messages_of_narrow_paths_do_no_harm() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mtu = |pair: &Pair| pair.status(0)["peers"][0]["mtu_bytes"].as_u64().expect("a number");
     let messages = |pair: &Pair, verdict: &str| {
         let said = pair.status(0)["path_messages"].as_array().expect("a list").clone();
@@ -129,9 +127,7 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
 
 #[test]
 fn packets_past_ip_follow_the_network() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let pair = Pair::new_as("d", "aes-128-gcm", 20, "1", Manner { site: DIRECT, ..TUNNEL });
     let [near, far] = &pair.names;
     let count = |name: &str| pair.status(0)["peers"][0][name].as_u64().expect("a number");
@@ -172,9 +168,7 @@ fn packets_past_ip_follow_the_network() {
 
 #[test]
 fn messages_about_its_packets_end_no_gateway() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, manner, suite, material_bytes, protocol) in [
         ("e", TUNNEL, "aes-128-gcm", 20, 17),
         ("f", Manner { site: PLAIN, ..TUNNEL }, "aes-128-gcm", 20, 50),
@@ -209,9 +203,7 @@ fn messages_about_its_packets_end_no_gateway() {
 
 #[test]
 fn devices_and_links_of_every_length_carry_packets() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, site, link_bytes) in [
         ("s", "mtu = 1280\n", 1500),
         ("l", "mtu = 9000\n", 9200),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use network::namespaces::{self, ip};
 use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
 use network::{Net, missing};
-use program::{skip, text};
+use program::{skip, text, unless};
 
 /// Returns the reason why there can be no such test here.
 fn missing_nft() -> Option<String> {
@@ -109,9 +109,7 @@ fn genuine_packets_with_rewritten_headers_end_no_gateway_and_move_no_endpoint() 
 
 #[test]
 fn routes_to_a_peer_that_lead_nowhere_cost_packets_and_no_gateway() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, manner, suite, material_bytes) in [
         ("u", TUNNEL, "aes-128-gcm", 20),
         ("p", Manner { site: PLAIN, ..TUNNEL }, "aes-128-gcm", 20),
@@ -135,9 +133,7 @@ fn routes_to_a_peer_that_lead_nowhere_cost_packets_and_no_gateway() {
 
 #[test]
 fn a_lane_that_fails_ends_the_gateway_in_an_orderly_way() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("f", "aes-128-gcm", 20, "2");
     assert!(pair.answers());
     let socket = pair.run_folder(0).join("tunnel-sl0.sock");
@@ -177,9 +173,7 @@ fn recorded(pair: &Pair) -> Vec<u8> {
 
 #[test]
 fn a_replayed_packet_moves_no_endpoint_of_a_gateway_that_was_restarted() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("j", "aes-128-cbc+hmac-sha256-128", 48, "1");
     let packet = recorded(&pair);
     pair.kill(1);
@@ -329,25 +323,19 @@ fn follows_the_name(mut pair: Pair) {
 
 #[test]
 fn a_peer_with_a_key_is_found_by_its_name_and_again_when_it_is_silent() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     follows_the_name(Pair::keyed("hk", "", true));
 }
 
 #[test]
 fn a_peer_with_keys_from_files_is_found_by_its_name_and_again_when_it_is_silent() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     follows_the_name(Pair::new("hm", "aes-128-cbc+hmac-sha256-128", 48, "1"));
 }
 
 #[test]
 fn a_peer_whose_name_is_lost_is_called_where_it_was() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed("hl", "", true);
     let names = named(&mut pair);
     names.set(OUTER[1]);
@@ -397,9 +385,7 @@ fn an_operator_hears_of_a_path_that_is_blocked_and_of_a_peer_that_answers() {
 
 #[test]
 fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed("x", "", true);
     pair.wait_for_ping();
     // The caller gets a new key first, then the called gateway.
@@ -424,9 +410,7 @@ fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
 /// Keys of Ed25519 and ML-DSA-65 serve as others do, and half of one is none.
 #[test]
 fn gateways_with_hybrid_keys_agree_and_renew_and_take_nothing_less() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed_as("hy", "rekey-seconds = 1", true, Manner { is_hybrid: true, ..TUNNEL });
     pair.wait_for_ping();
     let site = fs::read_to_string(pair.folders[0].path().join("site.toml")).expect("a site file");
@@ -453,9 +437,7 @@ fn gateways_with_hybrid_keys_agree_and_renew_and_take_nothing_less() {
 
 #[test]
 fn another_user_is_told_that_root_sees_the_gateways() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
     // Other users may not be allowed to enter the folder of this test's program.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use network::pair::{INNER, Manner, Pair, TUNNEL};
 use network::{Net, missing};
-use program::{skip, text};
+use program::{skip, text, unless};
 
 /// Rounds of a flood, the packets of each, and their bytes: 2 s at the link's rate.
 const ROUNDS: u64 = 80;
@@ -77,9 +77,7 @@ fn flood(pair: &Pair) -> [u64; 3] {
 /// The last packet of the flow that sends little is sent behind the whole flood.
 #[test]
 fn a_flow_that_sends_little_does_not_wait_for_a_flood() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (tag, site) in [("qa", "queueing = \"fq-codel\"\n"), ("qb", "queueing = \"fifo\"\n")] {
         let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
         if let Some(why) = slow(&pair.names[0], "o0", LINK) {
@@ -118,9 +116,7 @@ fn a_peer_with_a_rate_keeps_no_packet_of_another_waiting() {
 /// numbers: the other end takes none that is behind by more than 64.
 #[test]
 fn queues_share_an_association_in_the_order_of_its_numbers() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let manner = |site| Manner { site, peer: "window = 64\n", ..TUNNEL };
     let flows = "queues = 4\nqueueing = \"fq-codel\"\n";
     let pairs: [&dyn Fn() -> Pair; 3] = [
@@ -150,9 +146,7 @@ fn queues_share_an_association_in_the_order_of_its_numbers() {
 
 /// Two peers, one of 10 Mb/s with a flood of 2,000 packets. All of as many packets to the other have come before half of the flood has.
 fn two_peers(tag: &str, rate: &str, link: Option<&str>) {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     const COUNT: u64 = 2000;
     let mut net = Net::new(&format!("q{tag}"), &["hub", "slow", "fast"]);
     let hosts = [("slow", "192.0.2", "10.91.1"), ("fast", "198.51.100", "10.91.2")];

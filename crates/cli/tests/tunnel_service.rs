@@ -6,7 +6,7 @@ mod program;
 use std::fs;
 
 use program::isolated::{good, missing, run};
-use program::{skip, text};
+use program::{text, unless};
 
 /// Site files of two hosts that know each other, at `a.toml` and `b.toml`, with identities beside them.
 const SITES: &str = r#"
@@ -35,9 +35,7 @@ fn scratch() -> tempfile::TempDir {
 
 #[test]
 fn a_service_without_a_home_has_the_systems_identity() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let scratch = scratch();
     let said = good(
         scratch.path(),
@@ -75,9 +73,7 @@ END
 
 #[test]
 fn a_peer_with_the_gateways_own_key_is_refused() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let scratch = scratch();
     for command in ["tunnel check site.toml", "tunnel up site.toml"] {
         let script = format!(
@@ -97,9 +93,7 @@ fn a_peer_with_the_gateways_own_key_is_refused() {
 
 #[test]
 fn root_becomes_a_user_of_its_own_where_there_is_one() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let scratch = scratch();
     fs::create_dir(scratch.path().join("etc")).expect("a folder");
     let users = "root:x:0:0:root:/root:/bin/sh\nsealane:x:64321:64322::/var/lib/sealane:/usr/sbin/nologin\n";
@@ -142,9 +136,7 @@ fn root_becomes_a_user_of_its_own_where_there_is_one() {
 
 #[test]
 fn keys_from_files_are_counted_on_by_that_user() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let scratch = scratch();
     fs::create_dir(scratch.path().join("etc")).expect("a folder");
     let users = "root:x:0:0:root:/root:/bin/sh\nsealane:x:64321:64322::/var/lib/sealane:/usr/sbin/nologin\n";
@@ -184,9 +176,7 @@ END
 
 #[test]
 fn a_sites_commands_run_when_it_is_up_and_when_it_has_ended() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let scratch = scratch();
     let script = format!(
         "{}{SITES}\n{}",
@@ -242,9 +232,7 @@ END
 
 #[test]
 fn the_host_asks_a_sites_resolvers_while_it_is_up() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for (program, more, want) in [
         (
             "resolvectl",
@@ -302,9 +290,7 @@ END
 #[test]
 fn the_service_manager_is_told_when_packets_flow() {
     use std::os::unix::net::UnixDatagram;
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     for more in ["", "up = [\"echo done >told\"]"] {
         let scratch = scratch();
         let socket = UnixDatagram::bind(scratch.path().join("notify")).expect("a socket");
@@ -328,9 +314,7 @@ fn the_service_manager_is_told_when_packets_flow() {
 
 #[test]
 fn both_files_of_a_new_tunnel_work() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let scratch = scratch();
     let said = good(
         scratch.path(),

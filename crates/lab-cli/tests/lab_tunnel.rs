@@ -4,7 +4,7 @@
 #[path = "../../cli/tests/program/mod.rs"]
 mod program;
 
-use program::{sealane, skip, text};
+use program::{sealane, skip, text, unless};
 use serde_json::Value;
 use std::process::Command;
 
@@ -42,9 +42,7 @@ fn carrying(test: &str, between: &str) -> Vec<String> {
 
 #[test]
 fn own_arrangements_of_tunnels_carry() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let names = carrying("tcp1", "null-gso,sealane-4-children,sealane-direct");
     assert_eq!(names, ["null-gso", "sealane-4-children", "sealane-direct"]);
     // Superpackets as they are do not pass a link that splits trains.
@@ -53,9 +51,7 @@ fn own_arrangements_of_tunnels_carry() {
 /// The lab's macro benchmarks in their shortest form: each part that has its programs here has its table.
 #[test]
 fn the_macro_benchmarks_have_a_table_for_each_part() {
-    if let Some(why) = missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing()) else { return };
     let tables = [
         ("nginx", &["http-gigabit-memory", "tiny"][..]),
         ("sshd", &["ftp-gigabit-memory"]),

@@ -1,7 +1,7 @@
 //! Helpers that start the program under test, and read its output.
 
 // Each file of tests is a program of its own and uses only a part of this module.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub(crate) mod isolated;
 #[path = "../../../../testing/skip.rs"]
@@ -11,6 +11,8 @@ pub(crate) mod terminal;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+pub(crate) use skip::{say, skip, unless};
 
 /// Returns the path of the program under test: the one that was built with the test, unless the environment names
 /// another. Tests of the laboratory take the product that was built beside it.
@@ -40,17 +42,6 @@ pub(crate) fn sealane(arguments: &[&str]) -> Command {
 /// Takes the user's own configuration, and what the program remembers of earlier runs of theirs, away from a command.
 pub(crate) fn without_the_users_own(command: &mut Command) -> &mut Command {
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME")
-}
-
-/// Reports that this test cannot run here.
-#[track_caller]
-pub(crate) fn skip(reason: &str) {
-    skip::skip(reason);
-}
-
-/// Reports that this test cannot run on this processor, and need not.
-pub(crate) fn say(reason: &str) {
-    skip::say(reason);
 }
 
 /// Returns output as text.
