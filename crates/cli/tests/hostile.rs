@@ -351,12 +351,21 @@ fn a_silent_peer_is_given_up() {
     assert_eq!((ended.code, ended.kind()), (Some(3), "timed-out"), "{ended:?}");
 }
 
-#[test]
-fn a_stalled_data_stream_is_opened_again_or_given_up() {
-    for (push, all) in [(true, false), (true, true), (false, false), (false, true)] {
+/// A daemon, and a large file that is to be copied to it or from it.
+struct Large {
+    served: Served,
+    source: PathBuf,
+    target: PathBuf,
+    from: String,
+    to: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Large {
+    fn new(push: bool, seed: u64, bytes: usize) -> Self {
         let served = Served::start(None);
         let source = served.root().join("large");
-        fs::write(&source, Chance::new(3).bytes(6_000_000)).expect("a file");
+        fs::write(&source, Chance::new(seed).bytes(bytes)).expect("a file");
         let folder = tempfile::tempdir().expect("a folder");
         let (from, to, target) = if push {
             (utf8(&source).to_owned(), served.place("copy"), served.root().join("copy"))
@@ -364,8 +373,15 @@ fn a_stalled_data_stream_is_opened_again_or_given_up() {
             let target = folder.path().join("copy");
             (served.place("large"), utf8(&target).to_owned(), target)
         };
-        let arguments =
-            ["--accept-new", "--timeout", "2", "--limit-rate", "4M", "--streams", "2", &from, &to];
+        Self { served, source, target, from, to, _folder: folder }
+    }
+}
+
+#[test]
+fn a_stalled_data_stream_is_opened_again_or_given_up() {
+    for (push, all) in [(true, false), (true, true), (false, false), (false, true)] {
+        let Large { served, source, target, from, to, .. } = &Large::new(push, 3, 6_000_000);
+        let arguments = ["--accept-new", "--timeout", "2", "--limit-rate", "4M", "--streams", "2", from, to];
         let mut run = Run::start(&served.home(), &arguments);
         run.wait_for_bytes(1_000_000);
         served.proxy.stall_data(all);
@@ -374,10 +390,7 @@ fn a_stalled_data_stream_is_opened_again_or_given_up() {
             assert_eq!(ended.code, Some(3), "push {push}: {ended:?}");
             assert!(!target.exists(), "push {push}: an unfinished file has its final name");
         } else if ended.code == Some(0) {
-            assert!(
-                fs::read(&target).expect("the copy") == fs::read(&source).expect("a file"),
-                "push {push}"
-            );
+            assert!(fs::read(target).expect("the copy") == fs::read(source).expect("a file"), "push {push}");
         } else {
             assert_eq!(ended.code, Some(3), "push {push}: {ended:?}");
             assert!(!target.exists(), "push {push}: an unfinished file has its final name");
@@ -388,18 +401,9 @@ fn a_stalled_data_stream_is_opened_again_or_given_up() {
 #[test]
 fn a_path_that_swallows_data_is_given_up_and_explained() {
     for push in [true, false] {
-        let served = Served::start(None);
-        let source = served.root().join("large");
-        fs::write(&source, Chance::new(6).bytes(3_000_000)).expect("a file");
-        let folder = tempfile::tempdir().expect("a folder");
-        let (from, to, target) = if push {
-            (utf8(&source).to_owned(), served.place("copy"), served.root().join("copy"))
-        } else {
-            let target = folder.path().join("copy");
-            (served.place("large"), utf8(&target).to_owned(), target)
-        };
+        let Large { served, target, from, to, .. } = &Large::new(push, 6, 3_000_000);
         served.proxy.choke_data();
-        let arguments = ["--accept-new", "--timeout", "2", "--streams", "2", &from, &to];
+        let arguments = ["--accept-new", "--timeout", "2", "--streams", "2", from, to];
         let ended = Run::start(&served.home(), &arguments).end().expect("it comes to an end");
         assert_eq!((ended.code, ended.kind()), (Some(3), "timed-out"), "push {push}: {ended:?}");
         let message = ended.message();
@@ -412,25 +416,15 @@ fn a_path_that_swallows_data_is_given_up_and_explained() {
 #[test]
 fn streams_that_only_the_daemon_lost_are_opened_again() {
     for push in [true, false] {
-        let served = Served::start(None);
-        let source = served.root().join("large");
-        fs::write(&source, Chance::new(7).bytes(6_000_000)).expect("a file");
-        let folder = tempfile::tempdir().expect("a folder");
-        let (from, to, target) = if push {
-            (utf8(&source).to_owned(), served.place("copy"), served.root().join("copy"))
-        } else {
-            let target = folder.path().join("copy");
-            (served.place("large"), utf8(&target).to_owned(), target)
-        };
-        let arguments =
-            ["--accept-new", "--timeout", "20", "--limit-rate", "4M", "--streams", "2", &from, &to];
+        let Large { served, source, target, from, to, .. } = &Large::new(push, 7, 6_000_000);
+        let arguments = ["--accept-new", "--timeout", "20", "--limit-rate", "4M", "--streams", "2", from, to];
         let mut run = Run::start(&served.home(), &arguments);
         run.wait_for_bytes(1_000_000);
         let before = served.proxy.data_streams();
         assert!(served.proxy.cut_data_silently() > 0, "push {push}: nothing was there to be cut");
         let ended = run.end().expect("it ends");
         assert_eq!(ended.code, Some(0), "push {push}: {ended:?}");
-        assert!(fs::read(&target).expect("the copy") == fs::read(&source).expect("a file"), "push {push}");
+        assert!(fs::read(target).expect("the copy") == fs::read(source).expect("a file"), "push {push}");
         assert!(served.proxy.data_streams() > before, "push {push}: no stream was opened again");
     }
 }
