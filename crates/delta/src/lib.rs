@@ -7,23 +7,28 @@
 //! file's own grid if the lengths are the same, as in images of disks, where content decides nothing, and by content otherwise.
 //!
 //! Guarantees: no I/O (bytes come through closures), no clock, no thread; the longest buffer is two pieces, or 1 MiB; an index
-//! takes about 32 bytes per piece, and there are at most about two million pieces of a file ([`FILE_BYTES_MAX`],
-//! [`mean_log2`]); parsing any bytes allocates no more than a small multiple of them. Hashes are keyed BLAKE3 of 128 bits:
-//! nobody without the key makes two pieces that look the same. Even so a result is a proposal: whoever builds a file by
-//! it must check the whole.
+//! takes about 40 bytes per piece, and there are at most about two million pieces of a file ([`FILE_BYTES_MAX`],
+//! [`mean_log2`]); parsing any bytes allocates no more than a small multiple of them. Hashes are keyed ([`Key`]): nobody
+//! without the key makes two pieces that look the same. Even so a result is a proposal: whoever builds a file by it must check
+//! the whole.
 
 #![forbid(unsafe_code)]
 
 mod compare;
 mod cutter;
+mod cutting;
+mod guide;
+mod hash;
 mod index;
 mod piece;
 mod signature;
 
 pub use compare::{Pair, Part, compare, pairs};
 pub use cutter::Cutter;
+pub use cutting::{pieces, pieces_like};
+pub use hash::{HASH_BYTES, Key};
 pub use index::Index;
-pub use piece::{Cut, FILL_BYTES, HASH_BYTES, Key, Piece, SPAN_BYTES_MAX, Span, pieces};
+pub use piece::{Cut, FILL_BYTES, Piece, SPAN_BYTES_MAX, Span};
 pub use signature::{Malformed, pack, unpack};
 
 /// The longest file that is compared: of a longer one the index would be larger than is good.

@@ -1,15 +1,16 @@
-//! Pieces of a version, with their hashes.
+//! Pieces of a version, with their hashes, and the ranges that are cut into such.
 //!
-//! Guarantees: pieces are in order and cover their range without gaps; reading is in order, each byte once.
+//! Guarantees: a range that another end asks for is checked before it is cut ([`Span::pieces_max`]).
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cutter::Cutter;
+use crate::{
+    cutter::Cutter,
+    hash::{HASH_BYTES, Key},
+};
 
-/// The length of a hash.
-pub const HASH_BYTES: usize = 16;
 /// The places at which a closure that fills a buffer stops: multiples of this, and the end.
 pub const FILL_BYTES: usize = 256 << 10;
 /// The longest range that is cut for itself: cuts are forced at its ends, so ranges can be compared at the same time.
@@ -17,9 +18,6 @@ pub const SPAN_BYTES_MAX: u64 = 64 << 20;
 /// The blocks of [`Cut::Grid`].
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 const BLOCK_LOG2: u8 = 12;
-
-/// The key of the hashes of pieces.
-pub type Key = [u8; 32];
 
 /// How a range is cut into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,7 +33,7 @@ impl Cut {
     pub(crate) const FINE: Self = Self::Content(BLOCK_LOG2);
 
     /// Returns the length of the shortest piece but the first and the last, and of the longest; `None` if there is no such cut.
-    fn bounds(self) -> Option<(usize, usize)> {
+    pub(crate) fn bounds(self) -> Option<(usize, usize)> {
         match self {
             Self::Content(mean_log2) => {
                 Cutter::new(mean_log2).map(|cutter| (cutter.least_bytes(), cutter.most_bytes()))
@@ -91,9 +89,7 @@ pub struct Piece {
 impl Piece {
     /// Returns the piece of these bytes.
     pub fn of(key: &Key, start: u64, content: &[u8]) -> Self {
-        let mut hash = [0; HASH_BYTES];
-        blake3::Hasher::new_keyed(key).update(content).finalize_xof().fill(&mut hash);
-        Self { start, bytes: content.len() as u32, hash }
+        Self { start, bytes: content.len() as u32, hash: key.hash(content) }
     }
 
     /// Returns the byte after its last.
@@ -105,53 +101,4 @@ impl Piece {
 /// Returns the length of the block that begins at an offset, where blocks lie on a grid that is moved by `shift`.
 pub(crate) fn block_bytes(at: u64, shift: u64) -> u64 {
     BLOCK_BYTES - at.wrapping_sub(shift) % BLOCK_BYTES
-}
-
-/// Cuts a range into pieces, and passes them to `each`. `fill` reads from an offset on; the places where it stops are multiples
-/// of [`FILL_BYTES`], and the end. `room` is memory that is used again. `shift` is what the offsets of a new version are
-/// greater, modulo 2^64, than those of the old one, whose grid counts.
-///
-/// # Errors
-/// Fails if `fill` does.
-///
-/// # Panics
-/// Panics if there is no such cut ([`Span::pieces_max`] tells).
-pub fn pieces<E>(
-    range: Range<u64>,
-    (cut, shift): (Cut, u64),
-    key: &Key,
-    room: &mut Vec<u8>,
-    mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-    mut each: impl FnMut(Piece),
-) -> Result<(), E> {
-    let (_, most) = cut.bounds().expect("spans are checked by those who take them from others");
-    let cutter = match cut {
-        Cut::Content(mean_log2) => Cutter::new(mean_log2),
-        Cut::Grid => None,
-    };
-    room.resize((2 * most).max(1 << 20) + FILL_BYTES, 0);
-    let (mut begin, mut end) = (0, 0);
-    let (mut at, mut filled) = (range.start, range.start);
-    while at < range.end {
-        if end - begin < most && filled < range.end {
-            room.copy_within(begin..end, 0);
-            (begin, end) = (0, end - begin);
-            let last =
-                filled.saturating_add((room.len() - end) as u64) / FILL_BYTES as u64 * FILL_BYTES as u64;
-            let last = last.min(range.end);
-            let length = (last - filled) as usize;
-            fill(filled, &mut room[end..end + length])?;
-            filled = last;
-            end += length;
-        }
-        let content = &room[begin..end];
-        let length = match &cutter {
-            Some(cutter) => cutter.first(content),
-            None => content.len().min(block_bytes(at, shift) as usize),
-        };
-        each(Piece::of(key, at, &content[..length]));
-        begin += length;
-        at += length as u64;
-    }
-    Ok(())
 }

@@ -9,7 +9,10 @@
 //! Integers are little-endian. Guarantees: [`unpack`] takes exactly the bytes of these spans, and refuses any others; pieces are in
 //! order and lie within their span.
 
-use crate::piece::{Cut, HASH_BYTES, Piece, Span, block_bytes};
+use crate::{
+    hash::HASH_BYTES,
+    piece::{Cut, Piece, Span, block_bytes},
+};
 
 /// The bytes are no signature of the spans that were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-const KEY: Key = [7; 32];
+fn key() -> Key {
+    Key::new(&[7; 32])
+}
 
 /// Cuts a range of a version, read in one piece.
 fn cut(version: &[u8], range: std::ops::Range<u64>, how: (Cut, u64)) -> Vec<Piece> {
@@ -19,7 +21,26 @@ fn cut(version: &[u8], range: std::ops::Range<u64>, how: (Cut, u64)) -> Vec<Piec
         room.copy_from_slice(&version[at as usize..][..room.len()]);
         Ok::<(), ()>(())
     };
-    pieces(range.clone(), how, &KEY, &mut Vec::new(), fill, |piece| found.push(piece)).unwrap();
+    pieces(range.clone(), how, &key(), &mut Vec::new(), fill, |piece| found.push(piece)).unwrap();
+    found
+}
+
+/// Cuts a range of a version like the pieces of another.
+fn cut_like(old: &[Piece], version: &[u8], range: std::ops::Range<u64>, mean_log2: u8) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let fill = |at: u64, room: &mut [u8]| {
+        room.copy_from_slice(&version[at as usize..][..room.len()]);
+        Ok::<(), ()>(())
+    };
+    let room = &mut Vec::new();
+    pieces_like(old, range.clone(), mean_log2, &key(), room, fill, |piece| found.push(piece)).unwrap();
+    let mut at = range.start;
+    for piece in &found {
+        assert_eq!(piece.start, at);
+        assert_eq!(piece.hash, key().hash(&version[at as usize..piece.end() as usize]));
+        at = piece.end();
+    }
+    assert_eq!(at, range.end);
     found
 }
 
@@ -63,7 +84,7 @@ fn rebuild(old: &[u8], new: &[u8], segment: u64) -> Cost {
     let asked = spans(old_bytes, segment, coarse);
     let told = sign(old, &asked);
     let mut cost = Cost { signed: told.iter().map(|told| 19 * told.len()).sum(), sent: 0 };
-    let index = Index::new(told.into_iter().flatten());
+    let index = Index::new(told.into_iter().flatten().collect());
     let mut built = vec![None; new.len()];
     let mut put = |to: u64, content: &[u8]| {
         for (byte, at) in content.iter().zip(to as usize..) {
@@ -71,7 +92,8 @@ fn rebuild(old: &[u8], new: &[u8], segment: u64) -> Cost {
         }
     };
     for Span { start, bytes, .. } in spans(new_bytes, segment, coarse) {
-        let pieces = cut(new, start..start + bytes, (coarse, 0));
+        let range = start..start + bytes;
+        let pieces = cut_like(index.within(&range), new, range, mean_log2(old_bytes));
         for part in compare(&index, &pieces, old_bytes) {
             match part {
                 Part::Copy { to, from, bytes } => put(to, &old[from as usize..][..bytes as usize]),
@@ -82,7 +104,7 @@ fn rebuild(old: &[u8], new: &[u8], segment: u64) -> Cost {
                         at = pair.to.end;
                         let [told] = &sign(old, &[pair.old])[..] else { panic!("one span was asked for") };
                         cost.signed += 19 * told.len();
-                        let index = Index::new(told.iter().copied());
+                        let index = Index::new(told.clone());
                         let pieces = cut(new, pair.to.clone(), (pair.old.cut, pair.shift()));
                         for part in compare(&index, &pieces, old_bytes) {
                             match part {
@@ -205,7 +227,7 @@ proptest! {
     fn an_index_finds_what_a_list_does(old in prop::collection::vec(0_u8..20, 0..60), new in prop::collection::vec(0_u8..30, 0..60)) {
         let piece = |(at, &byte): (usize, &u8)| Piece { start: 10 * at as u64, bytes: 10, hash: [byte; 16] };
         let pieces: Vec<_> = old.iter().enumerate().map(piece).collect();
-        let index = Index::new(pieces.iter().copied());
+        let index = Index::new(pieces.clone());
         let by_hash: BTreeMap<_, _> = pieces.iter().rev().map(|piece| (piece.hash, piece.start)).collect();
         for (at, byte) in new.iter().enumerate() {
             let hash = [*byte; 16];
@@ -325,7 +347,61 @@ fn an_index_of_a_million_pieces_takes_no_more_than_forty_mebibytes() {
         hash[..8].copy_from_slice(&at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         Piece { start: at << 20, bytes: 1 << 20, hash }
     });
-    let index = Index::new(pieces);
+    let index = Index::new(pieces.collect());
     assert_eq!(index.count(), 1 << 20);
     assert!(index.memory_bytes() <= 40 << 20, "{}", index.memory_bytes());
+}
+
+#[test]
+fn a_version_is_cut_like_the_old_one_where_it_is_the_same() {
+    let old = noise(6, 6 << 20);
+    let told = cut(&old, 0..old.len() as u64, (Cut::Content(16), 0));
+    let whole = 0..old.len() as u64;
+    assert_eq!(cut_like(&told, &old, whole.clone(), 16), told);
+    assert_eq!(cut_like(&[], &old, whole.clone(), 16), told, "without an old one, by content");
+    // Changes that leave every end in its place, in one piece and in two that follow each other.
+    let mut new = old.clone();
+    for number in [5, 20, 21, told.len() - 1] {
+        new[told[number].start as usize + 100] ^= 1;
+    }
+    let ends = |pieces: &[Piece]| pieces.iter().map(Piece::end).collect::<Vec<_>>();
+    let found = cut_like(&told, &new, whole.clone(), 16);
+    assert_eq!(ends(&found), ends(&told));
+    let differ = (0..told.len()).filter(|&number| found[number].hash != told[number].hash);
+    assert_eq!(differ.collect::<Vec<_>>(), [5, 20, 21, told.len() - 1]);
+    // A part that moved is found again, and then cut like the old one: the same as by content.
+    let new = [&noise(7, 1000), &old[..2 << 20], &noise(8, 100_000), &old[1 << 20..]].concat();
+    let range = 0..new.len() as u64;
+    assert_eq!(cut_like(&told, &new, range.clone(), 16), cut(&new, range, (Cut::Content(16), 0)));
+}
+
+#[test]
+fn old_pieces_that_lie_make_no_short_or_long_ones() {
+    // The content is known to the liar, and so are the hashes of all its parts.
+    let content = vec![0; 8 << 20];
+    for bytes in [1, 7, 16_383, 300_000, (1 << 24) - 1] {
+        let hash = key().hash(&content[..bytes.min(content.len())]);
+        let piece = |number| Piece { start: number * bytes as u64, bytes: bytes as u32, hash };
+        let lie: Vec<_> = (0..2000).map(piece).collect();
+        let found = cut_like(&lie, &content, 0..content.len() as u64, 16);
+        let (_, shorter) = found.split_last().unwrap();
+        assert!(shorter.iter().all(|piece| (16_384..=262_144).contains(&piece.bytes)), "{bytes}");
+    }
+}
+
+#[test]
+fn a_hash_depends_on_key_length_and_content() {
+    let hash = |secret: u8, content: &[u8]| Key::new(&[secret; 32]).hash(content);
+    let all = [
+        hash(1, b""),
+        hash(1, &[0]),
+        hash(1, &[0; 16]),
+        hash(1, &[0; 17]),
+        hash(1, &[1]),
+        hash(2, &[0]),
+        hash(2, b""),
+    ];
+    let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len());
+    assert_eq!(hash(1, &[0; 17]), all[3]);
 }

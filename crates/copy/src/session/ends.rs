@@ -241,7 +241,7 @@ pub(crate) fn sending(
         Arc::new(SendStream::new(index, terms.suite, window.clone(), ring, plan.timeout, Clock::Real))
     };
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
-    let delta_key = plan.delta_key.as_ref().map(|key| *key.expose());
+    let delta_key = plan.delta_key.as_ref().map(|key| sealane_delta::Key::new(key.expose()));
     Ok(Sending {
         filling: Filling {
             queue: Queue::default(),
@@ -316,7 +316,7 @@ pub(crate) fn receiving(
     };
     let control = Arc::new(bells(2)?);
     let key = plan.delta_key.as_ref().filter(|_| plan.compares_versions());
-    let deltas = key.map(|key| receive::files::versions::Deltas::new(*key.expose(), Arc::clone(&control)));
+    let deltas = key.map(|key| receive::files::versions::Deltas::new(key.expose(), Arc::clone(&control)));
     let files = Files::new(destination, intake, journal, resumable, notices, progress);
     Ok(Receiving {
         files: files.comparing(deltas),

@@ -116,8 +116,8 @@ enum Job {
 
 impl Deltas {
     /// Returns no versions yet. `control` wakes the control thread.
-    pub(crate) fn new(key: Key, control: Arc<Bells>) -> Self {
-        Self { key, state: Mutex::default(), work: Condvar::new(), control }
+    pub(crate) fn new(secret: &[u8; 32], control: Arc<Bells>) -> Self {
+        Self { key: Key::new(secret), state: Mutex::default(), work: Condvar::new(), control }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

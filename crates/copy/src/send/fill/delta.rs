@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sealane_delta::{Cut, Index, Key, Piece, Span, pieces, unpack};
+use sealane_delta::{Cut, Index, Key, Piece, Span, pieces, pieces_like, unpack};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group},
@@ -88,8 +88,8 @@ pub(in crate::send) struct Old {
 enum Job {
     /// The signature of a version is complete.
     Index { number: u32, pieces: Vec<Piece> },
-    /// Reads, digests and cuts a segment.
-    Cut { number: u32, file: Arc<SendFile>, old_bytes: u64, range: Range<u64> },
+    /// Reads, digests and cuts a segment, like these pieces of the receiver's version.
+    Cut { number: u32, file: Arc<SendFile>, old_bytes: u64, range: Range<u64>, like: Vec<Piece> },
     /// Compares a segment that is cut; without an index, it is sent.
     Match { number: u32, file: Arc<SendFile>, index: Option<Arc<Index>>, old_bytes: u64, segment: Segment },
     /// Compares once more, by the finer signatures of the group's ranges, if there are any.
@@ -101,7 +101,7 @@ impl Deltas {
     pub(crate) fn new(how: Delta, key: Option<Key>, threads: usize, limit_rate: Option<u64>) -> Self {
         Self {
             how: if key.is_some() { how } else { Delta::Never },
-            key: key.unwrap_or_default(),
+            key: key.unwrap_or_else(|| Key::new(&[0; 32])),
             threads,
             line: Line::new(limit_rate),
             is_full: AtomicBool::new(false),
@@ -302,8 +302,7 @@ impl Deltas {
 
     fn work(&self, sending: &Sending, job: Job, room: &mut Vec<u8>) {
         match job {
-            Job::Index { number, mut pieces } => {
-                pieces.sort_unstable_by_key(|piece| piece.start);
+            Job::Index { number, pieces } => {
                 let index = Arc::new(Index::new(pieces));
                 if let Some(compared) = self.state().files.get_mut(&number) {
                     compared.phase = Phase::Matching(Some(index));
@@ -311,8 +310,8 @@ impl Deltas {
                 self.work.notify_all();
                 self.conclude(sending, number);
             }
-            Job::Cut { number, file, old_bytes, range } => {
-                let pieces = self.segment(&file, old_bytes, range.clone(), room);
+            Job::Cut { number, file, old_bytes, range, like } => {
+                let pieces = self.segment(&file, (old_bytes, &like), range.clone(), room);
                 if let Some(compared) = self.state().files.get_mut(&number) {
                     compared.busy -= 1;
                     match pieces {
@@ -362,11 +361,11 @@ impl Deltas {
         }
     }
 
-    /// Reads, digests and cuts a segment.
+    /// Reads, digests and cuts a segment, like these pieces of an old version of this size.
     fn segment(
         &self,
         file: &SendFile,
-        old_bytes: u64,
+        (old_bytes, like): (u64, &[Piece]),
         range: Range<u64>,
         room: &mut Vec<u8>,
     ) -> Result<Vec<Piece>, String> {
@@ -379,8 +378,8 @@ impl Deltas {
             }
             Ok::<(), String>(())
         };
-        let cut = Cut::Content(sealane_delta::mean_log2(old_bytes));
-        pieces(range, (cut, 0), &self.key, room, fill, |piece| found.push(piece))?;
+        let mean_log2 = sealane_delta::mean_log2(old_bytes);
+        pieces_like(like, range, mean_log2, &self.key, room, fill, |piece| found.push(piece))?;
         found.shrink_to_fit();
         Ok(found)
     }
@@ -405,7 +404,7 @@ impl Deltas {
                 planned.push(Planned::New(pair.to));
                 continue;
             };
-            let index = Index::new(old.iter().copied());
+            let index = Index::new(old.clone());
             let mut found = Vec::new();
             let how = (pair.old.cut, pair.shift());
             let fill = |at: u64, room: &mut [u8]| read(file, at, room);

@@ -33,8 +33,9 @@ const RANGES_MAX: usize = 8192;
 pub(super) enum Phase {
     /// The receiver opens its version.
     Opening,
-    /// The receiver signs its version: the next offset to ask for, the number of requests under way, and what it has told.
-    Signing { next: u64, open: usize, pieces: Vec<Piece> },
+    /// The receiver signs its version: the next offset to ask for, the number of requests under way, and what it has told, by the
+    /// offsets at which the spans begin.
+    Signing { next: u64, open: usize, told: BTreeMap<u64, Vec<Piece>> },
     /// A thread makes the index.
     Indexing,
     /// Segments are compared; without an index they are only digested.
@@ -116,7 +117,7 @@ impl Compared {
         self.phase = match bytes {
             Some(bytes) => {
                 self.old_bytes = bytes;
-                Phase::Signing { next: 0, open: 0, pieces: Vec::new() }
+                Phase::Signing { next: 0, open: 0, told: BTreeMap::new() }
             }
             None => Phase::Matching(None),
         };
@@ -139,6 +140,24 @@ impl Compared {
     pub(super) fn is_through(&self) -> bool {
         let is_empty = self.segments.is_empty() && self.cut.is_empty() && self.busy == 0;
         matches!(self.phase, Phase::Matching(_)) && is_empty
+    }
+
+    /// Returns the pieces of the receiver's version that begin within the range of a segment; `None` if it is too early to cut that,
+    /// because the receiver has not told them yet.
+    fn old_pieces(&self, segment: &Range<u64>) -> Option<Vec<Piece>> {
+        let is_within = |piece: &Piece| segment.contains(&piece.start);
+        match &self.phase {
+            Phase::Opening | Phase::Indexing | Phase::Planned => None,
+            Phase::Matching(index) => {
+                Some(index.as_ref().map_or_else(Vec::new, |index| index.within(segment).to_vec()))
+            }
+            Phase::Signing { told, .. } => {
+                let first = segment.start / SPAN_BYTES_MAX * SPAN_BYTES_MAX;
+                let spans = (first..segment.end.min(self.old_bytes)).step_by(SPAN_BYTES_MAX as usize);
+                let told: Option<Vec<_>> = spans.map(|start| told.get(&start)).collect();
+                Some(told?.into_iter().flatten().copied().filter(is_within).collect())
+            }
+        }
     }
 
     /// The number of pieces that it may have in memory.
@@ -276,13 +295,15 @@ impl State {
         compared.has_lost |= told.is_none();
         match asked.what {
             What::Whole => {
-                let Phase::Signing { next, open, pieces } = &mut compared.phase else { return };
+                let Phase::Signing { next, open, told: all } = &mut compared.phase else { return };
                 *open -= 1;
-                pieces.extend(told.into_iter().flatten().flatten());
+                for (span, pieces) in asked.spans.iter().zip(told.into_iter().flatten()) {
+                    all.insert(span.start, pieces);
+                }
                 let is_complete =
                     *next >= compared.old_bytes || compared.has_lost || compared.settled.is_some();
                 if *open == 0 && is_complete {
-                    let pieces = std::mem::take(pieces);
+                    let pieces = std::mem::take(all).into_values().flatten().collect();
                     compared.phase = Phase::Indexing;
                     self.jobs.push_back(Job::Index { number, pieces });
                 }
@@ -311,13 +332,12 @@ impl State {
                 let (file, index) = (file.clone(), index.clone().filter(|_| !compared.has_lost));
                 return Some(Job::Match { number, file, index, old_bytes, segment });
             }
-            let is_open = !matches!(compared.phase, Phase::Opening | Phase::Planned);
-            if is_open
-                && cut_pieces < CUT_MAX
+            let like = compared.segments.front().and_then(|next| compared.old_pieces(next));
+            if let Some(like) = like.filter(|_| cut_pieces < CUT_MAX)
                 && let Some(range) = compared.segments.pop_front()
             {
                 compared.busy += 1;
-                return Some(Job::Cut { number, file: file.clone(), old_bytes, range });
+                return Some(Job::Cut { number, file: compared.file.clone(), old_bytes, range, like });
             }
         }
         None
