@@ -8,7 +8,7 @@ use super::lies::{
 };
 use super::offers::{OF_MIRRORS, OFFERS};
 use super::relayed::{BARGAINS, FarLiar, RECEIVERS, RelayedLie, SENDERS};
-use super::versions::{OF_COMPARERS, OF_SIGNERS, OLD_BYTES, claim};
+use super::versions::{OF_COMPARERS, OF_OVERWRITERS, OF_SIGNERS, OLD_BYTES, claim};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
 use crate::program::{sealane, text};
 use crate::support::Chance;
@@ -282,15 +282,37 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
-    /// Runs a server that lies about the version of a file that its client sends.
-    fn lying_signer(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
+    /// Runs a client that lies about what it writes over.
+    fn lying_overwriter(&mut self, lie @ &(name, fate, _): &Lie) -> Result<(), String> {
+        let path = format!("into{}", self.next());
+        let target = self.served.root().join(&path);
+        fs::create_dir_all(target.join("asked/folder")).expect("a folder");
+        let old = Chance::new(9).bytes(OLD_BYTES as usize);
+        for name in ["asked/old.bin", "asked/other.bin"] {
+            fs::write(target.join(name), &old).expect("a file");
+        }
+        let outside = Self::outside_of(&self.served);
+        std::os::unix::fs::symlink(&outside, target.join("asked/out")).expect("a link");
+        std::os::unix::fs::symlink(outside.join("secret"), target.join("asked/secret")).expect("a link");
+        let mut request = Request { delta: Delta::Always, ..request(Role::Push, &path, self.transfer()) };
+        request.upkeep.in_place = true;
+        let verdict = self.lie_as(&self.liar, request, lie)?;
+        // One that is being written over is neither old nor new.
+        if fs::read(target.join("asked/other.bin")).ok() != Some(old) {
+            return Err(format!("{name}: a file was written that nobody writes over"));
+        }
+        self.judge(name, fate, &verdict)
+    }
+
+    /// Runs a server that lies about the version of a file that its client sends with these options.
+    fn lying_signer(&mut self, options: &[&str], &(name, fate, tell): &Lie) -> Result<(), String> {
         self.next();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let far = format!("sealane://{}/asked", listener.local_addr().expect("an address"));
         let from = self.served.root().join("given");
         let honest =
             ["--delta=always", "--accept-new", "--timeout", "3", "--streams", "1", utf8(&from), &far];
-        let run = Run::start(self.folder.path(), &honest);
+        let run = Run::start(self.folder.path(), &[options, &honest].concat());
         let met = Liar::server(listener, &self.server, &self.client, |_| ());
         let mut liar = met.map_err(|error| format!("{name}: {error}"))?;
         let number = claim(&mut liar);
@@ -438,7 +460,12 @@ impl Scene {
     pub(crate) fn lies() -> usize {
         let both_ways = OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len() + OFFERS.len() + BARGAINS.len();
         let one_way = OF_SELECTORS.len() + OF_MIRRORS.len() + SENDERS.len() + RECEIVERS.len() + CLAIMS.len();
-        2 * both_ways + one_way + ANSWERS.len() + OF_COMPARERS.len() + OF_SIGNERS.len()
+        2 * both_ways
+            + one_way
+            + ANSWERS.len()
+            + OF_COMPARERS.len()
+            + OF_OVERWRITERS.len()
+            + 2 * OF_SIGNERS.len()
     }
 
     /// Runs the lie `number`.
@@ -485,8 +512,13 @@ impl Scene {
         if let Some(at) = is_in(OF_COMPARERS.len()) {
             return self.lying_comparer(&OF_COMPARERS[at]);
         }
-        if let Some(at) = is_in(OF_SIGNERS.len()) {
-            return self.lying_signer(&OF_SIGNERS[at]);
+        if let Some(at) = is_in(OF_OVERWRITERS.len()) {
+            return self.lying_overwriter(&OF_OVERWRITERS[at]);
+        }
+        for options in [&[][..], &["--in-place"]] {
+            if let Some(at) = is_in(OF_SIGNERS.len()) {
+                return self.lying_signer(options, &OF_SIGNERS[at]);
+            }
         }
         if let Some(at) = is_in(OF_MIRRORS.len()) {
             return self.lying_mirror(&OF_MIRRORS[at]);

@@ -173,6 +173,68 @@ pub(crate) const OF_COMPARERS: &[Lie] = &[
     }),
 ];
 
+/// Lies of a client that may write and read, and whose files are written over. The target has `asked/old.bin` and `asked/other.bin`,
+/// which are alike, and links that lead outside: `asked/out` to a folder, and `asked/secret` to a file.
+pub(crate) const OF_OVERWRITERS: &[Lie] = &[
+    ("a part that moves within what is written over", Refused, |liar, line| {
+        open(liar, line, OLD_BYTES);
+        copy(line, 0, 100, 50);
+    }),
+    ("a part that moves up within what is written over", Refused, |liar, line| {
+        open(liar, line, OLD_BYTES);
+        copy(line, OLD_BYTES - 50, 0, 50);
+    }),
+    ("a part behind the end of what is written over", Refused, |liar, line| {
+        open(liar, line, 2 * OLD_BYTES);
+        copy(line, OLD_BYTES - 10, OLD_BYTES - 10, 20);
+    }),
+    ("a part behind what was cut off", Refused, |liar, line| {
+        open(liar, line, 600_000);
+        copy(line, 599_990, 599_990, 20);
+    }),
+    ("a part of what was cut off", Harmless, |liar, line| {
+        open(liar, line, 600_000);
+        copy(line, 0, 0, 600_000);
+        line.say(Kind::Close, 1, 0, &Closing::Complete { size_bytes: 600_000, digest: Some([7; 32]) });
+        await_message(liar, |message| matches!(message, Message::Settled { file: 1, again: true }));
+        liar.tell(&finished(0));
+    }),
+    ("another content than that of the digest, written over", Harmless, |liar, line| {
+        open(liar, line, OLD_BYTES);
+        line.send(Kind::Data, 1, 0, TRUTH);
+        copy(line, 4, 4, OLD_BYTES - 4);
+        line.say(Kind::Close, 1, 0, &Closing::Complete { size_bytes: OLD_BYTES, digest: Some([7; 32]) });
+        await_message(liar, |message| matches!(message, Message::Settled { file: 1, again: true }));
+        liar.tell(&finished(4));
+    }),
+    ("a file that is written over twice at a time", Refused, |liar, line| {
+        open(liar, line, OLD_BYTES);
+        line.say(Kind::Open, 1, 0, &announcement("asked/old.bin", OLD_BYTES - 1));
+    }),
+    ("a link that is written over", Harmless, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/secret", 8));
+        line.send(Kind::Data, 1, 0, TRUTH);
+        line.send(Kind::Data, 1, 4, TRUTH);
+        line.say(Kind::Close, 1, 0, &Closing::Complete { size_bytes: 8, digest: None });
+    }),
+    ("a file that a link leads to, written over", Harmless, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/out/secret", 8));
+        line.send(Kind::Data, 1, 0, TRUTH);
+    }),
+    ("a folder that is written over", Harmless, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/folder", 8));
+        line.send(Kind::Data, 1, 0, TRUTH);
+    }),
+    ("data behind the end of what is written over", Harmless, |liar, line| {
+        open(liar, line, OLD_BYTES);
+        line.send(Kind::Data, 1, OLD_BYTES - 1, TRUTH);
+    }),
+    ("a file as long as there is, written over", Harmless, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/old.bin", i64::MAX as u64));
+        line.send(Kind::Data, 1, 1 << 62, TRUTH);
+    }),
+];
+
 /// Tells the honest end that there is a version of its file, and hears which number that has.
 pub(crate) fn claim(liar: &mut Liar) -> u32 {
     let versions = vec![VersionHeld { path: path_hash(&path("given")), bytes: 3_000_000, traits: None }];
