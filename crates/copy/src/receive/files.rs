@@ -23,13 +23,13 @@ use std::{
 
 use crossbeam_channel::Sender;
 use sealane_tree::{
-    Differences, EntryType, FileMark, Kind, PartFile, RelativePath, ShownPath, Target, Writer,
+    Differences, Division, EntryType, FileMark, Kind, PartFile, RelativePath, ShownPath, Target, Writer,
 };
 
 use crate::{
     digest::TreeDigest,
     error::{Error, ErrorKind},
-    journal::{Entry as JournalEntry, Journal, State as JournalState},
+    journal::{Entry as JournalEntry, Journal, Partial, State as JournalState},
     ledger::Ledger,
     options::{Existing, Piece, Portion},
     proto::{
@@ -436,40 +436,23 @@ impl Files {
         let identity = entry.identity();
         let division = self.division(&entry, growing)?;
         let known = self.resumable.partial.get(&identity).filter(|_| division.is_none());
-        let temp = self.temp_for(known);
         let mut writer = writer;
         if writer.as_deref_mut().is_some_and(|writer| self.passes_over(writer, &entry)) {
             self.settle(&mut table, number)?;
             return Ok(Lookup::Settled);
         }
         let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
-        let is_new = known.is_none() && division.is_none() && !growing;
-        let over = match &mut writer {
-            Some(writer) if is_new => writer.begin_over(&entry.path, &entry.metadata),
-            _ => Ok(None),
-        };
-        let is_new = is_new && matches!(over, Ok(None));
-        if let (Some(journal), Some(_), true) = (&self.journal, &writer, is_new) {
-            // This comes first, so that a later run knows of the file whenever this one ends.
-            let (temp_name, path) = (temp.as_bytes().to_vec(), entry.path.as_bytes().to_vec());
-            let started =
-                JournalEntry::Started { identity, temp_name, path, size: entry.metadata.size_bytes };
-            journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
-        }
-        let part = match writer {
-            Some(writer) => match over.and_then(|over| match over {
-                Some(part) => Ok(part),
-                None => self.begin(writer, &entry, growing, &temp, division),
-            }) {
-                Ok(part) => Some(part),
-                Err(error) => {
-                    self.settle(&mut table, number)?;
-                    drop(table);
-                    self.entry_failed(&entry, error)?;
-                    return Ok(Lookup::Settled);
-                }
-            },
-            None => None,
+        let begun =
+            writer.map(|writer| self.begin_part(writer, (&entry, growing), known, division)).transpose()?;
+        let (part, is_new) = match begun {
+            Some((Ok(part), is_new)) => (Some(part), is_new),
+            Some((Err(error), _)) => {
+                self.settle(&mut table, number)?;
+                drop(table);
+                self.entry_failed(&entry, error)?;
+                return Ok(Lookup::Settled);
+            }
+            None => (None, false),
         };
         let size = if growing { u64::MAX } else { entry.metadata.size_bytes };
         let ledger = match division {
@@ -505,6 +488,35 @@ impl Files {
         }
         table.open.insert(number, file.clone());
         Ok(Lookup::Open(file))
+    }
+
+    /// Begins or continues what the content of a file is written to: the file that is there if that is written over, what is known of an
+    /// earlier run, a part of a file that several transfers write, or something new. Returns also whether it is new, in which case
+    /// the journal has it.
+    fn begin_part(
+        &self,
+        writer: &mut Writer,
+        (entry, growing): (&Entry, bool),
+        known: Option<&Partial>,
+        division: Option<(Division, Piece)>,
+    ) -> Result<(sealane_tree::Result<PartFile>, bool), Error> {
+        let temp = self.temp_for(known);
+        let is_new = known.is_none() && division.is_none() && !growing;
+        let over = match is_new {
+            true => writer.begin_over(&entry.path, &entry.metadata),
+            false => Ok(None),
+        };
+        if let Some(over) = over.transpose() {
+            return Ok((over, false));
+        }
+        if let (Some(journal), true) = (&self.journal, is_new) {
+            // This comes first, so that a later run knows of the file whenever this one ends.
+            let (temp_name, path) = (temp.as_bytes().to_vec(), entry.path.as_bytes().to_vec());
+            let (identity, size) = (entry.identity(), entry.metadata.size_bytes);
+            let started = JournalEntry::Started { identity, temp_name, path, size };
+            journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
+        }
+        Ok((self.begin(writer, entry, growing, &temp, division), is_new))
     }
 
     /// Returns whether nothing is to be made of an entry because of what has its name.

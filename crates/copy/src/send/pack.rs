@@ -200,64 +200,11 @@ impl Filler<'_> {
                 Some(open) => open,
                 None => self.reader.open(found.root, path).map_err(|error| self.reason(found, error))?,
             };
-            if !shared.sizes.include(open.metadata().size_bytes) {
-                return Ok(self.passed_over());
-            }
             let identity = entry::identity(path, open.metadata());
-            if let Some(others) = self.other_names(candidate, &open, &identity) {
-                if matches!(others, OtherNames::Sent(_)) {
-                    shared.sent.add(|| identity);
-                }
-                shared.queue.push_last(Candidate { others, ..candidate.clone() });
-                return Ok(Written::Elsewhere);
-            }
-            let size_bytes = open.metadata().size_bytes;
-            let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
-            let known = shared.possessions.of(path, open.metadata(), &identity).map(|known| (known, None));
-            let known = known.or_else(|| self.with_content(path, &open));
-            if let Some((known, digest)) = known {
-                // A digest is told only of what both ends have read.
-                let digest = digest.filter(|_| shared.digest);
-                let with_owner = shared.preserve.owner.is_wanted();
-                let mut metadata = open.metadata().clone();
-                self.read_xattrs(found, &open, &mut metadata)?;
-                let is_same = *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner);
-                let mut written = Written::Elsewhere;
-                if !is_same || digest.is_some() {
-                    let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest };
-                    written = self.write_bare(&entry, body);
-                    if matches!(written, Written::NoRoom(_)) {
-                        return Ok(written);
-                    }
-                    if let Some(digest) = digest {
-                        shared.notice(Notice::Digest { path: path.as_bytes().to_vec(), digest });
-                    }
-                } else {
-                    shared.counters.skipped.fetch_add(1, Relaxed);
-                    shared.progress.files_done.fetch_add(1, Relaxed);
-                }
-                shared.sent.add(|| identity);
-                shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
+            if let Some(written) = self.without_content(candidate, &open, &identity, body)? {
                 return Ok(written);
             }
-            let dated = &shared.possessions.dated;
-            let is_older = |there: &Timestamp| *there > open.metadata().modified;
-            if shared.keeps_newer && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
-                count();
-                shared.counters.skipped.fetch_add(1, Relaxed);
-                shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
-                return Ok(Written::Elsewhere);
-            }
-            if shared.dry_run {
-                count();
-                let metadata = open.metadata().clone();
-                return Ok(self.would_send(&Entry {
-                    path: path.clone(),
-                    kind: Kind::File,
-                    metadata,
-                    digest: None,
-                }));
-            }
+            let size_bytes = open.metadata().size_bytes;
             let mut metadata = open.metadata().clone();
             self.read_xattrs(found, &open, &mut metadata)?;
             shared.sent.add(|| identity);
@@ -272,12 +219,91 @@ impl Filler<'_> {
                 self.write_whole(entry, open, body).map_err(|what| self.of(found, &what))?
             {
                 if matches!(written, Written::Entry { .. }) {
-                    count();
+                    shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
                 }
                 return Ok(written);
             }
         }
         Err(self.of(found, "it changes while it is read"))
+    }
+
+    /// Handles an open file whose content is not sent: its size is not wanted, it goes under another of its names, the receiver has it,
+    /// or has a newer one, or nothing is sent at all. Returns `None` for others.
+    fn without_content(
+        &mut self,
+        candidate: &Candidate,
+        open: &OpenFile,
+        identity: &[u8; 16],
+        body: &mut [u8],
+    ) -> Result<Option<Written>, String> {
+        let shared = self.shared;
+        let found = &candidate.found;
+        let path = &found.path;
+        let size_bytes = open.metadata().size_bytes;
+        if !shared.sizes.include(size_bytes) {
+            return Ok(Some(self.passed_over()));
+        }
+        if let Some(others) = self.other_names(candidate, open, identity) {
+            if matches!(others, OtherNames::Sent(_)) {
+                shared.sent.add(|| *identity);
+            }
+            shared.queue.push_last(Candidate { others, ..candidate.clone() });
+            return Ok(Some(Written::Elsewhere));
+        }
+        let known = shared.possessions.of(path, open.metadata(), identity).map(|known| (known, None));
+        if let Some((known, digest)) = known.or_else(|| self.with_content(path, open)) {
+            // A digest is told only of what both ends have read.
+            let digest = digest.filter(|_| shared.digest);
+            let mut metadata = open.metadata().clone();
+            self.read_xattrs(found, open, &mut metadata)?;
+            return Ok(Some(self.write_known(path, (metadata, *identity), (known, digest), body)));
+        }
+        let dated = &shared.possessions.dated;
+        let is_older = |there: &Timestamp| *there > open.metadata().modified;
+        if shared.keeps_newer && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
+            shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
+            shared.counters.skipped.fetch_add(1, Relaxed);
+            shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
+            return Ok(Some(Written::Elsewhere));
+        }
+        if shared.dry_run {
+            shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
+            let (path, metadata) = (path.clone(), open.metadata().clone());
+            return Ok(Some(self.would_send(&Entry { path, kind: Kind::File, metadata, digest: None })));
+        }
+        Ok(None)
+    }
+
+    /// Handles a file whose content the receiver has, with attributes of which the hash is `known`: what differs of them is sent, and the
+    /// digest, if there is one.
+    fn write_known(
+        &self,
+        path: &RelativePath,
+        (metadata, identity): (Metadata, [u8; 16]),
+        (known, digest): (&[u8; 8], Option<[u8; 32]>),
+        body: &mut [u8],
+    ) -> Written {
+        let shared = self.shared;
+        let size_bytes = metadata.size_bytes;
+        let mut written = Written::Elsewhere;
+        let with_owner = shared.preserve.owner.is_wanted();
+        if digest.is_none() && *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner)
+        {
+            shared.counters.skipped.fetch_add(1, Relaxed);
+            shared.progress.files_done.fetch_add(1, Relaxed);
+        } else {
+            let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest };
+            written = self.write_bare(&entry, body);
+            if matches!(written, Written::NoRoom(_)) {
+                return written;
+            }
+            if let Some(digest) = digest {
+                shared.notice(Notice::Digest { path: path.as_bytes().to_vec(), digest });
+            }
+        }
+        shared.sent.add(|| identity);
+        shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
+        written
     }
 
     /// Reads the extended attributes of an open file that are asked for.
@@ -310,24 +336,10 @@ impl Filler<'_> {
         if shared.preserve.hard_links && looked.links > 1 {
             return None;
         }
-        let (size_bytes, metadata) = (looked.metadata.size_bytes, looked.metadata);
+        let metadata = looked.metadata;
         let identity = entry::identity(path, &metadata);
         let known = shared.possessions.of(path, &metadata, &identity)?;
-        let mut written = Written::Elsewhere;
-        let with_owner = shared.preserve.owner.is_wanted();
-        if *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner) {
-            shared.counters.skipped.fetch_add(1, Relaxed);
-            shared.progress.files_done.fetch_add(1, Relaxed);
-        } else {
-            let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest: None };
-            written = self.write_bare(&entry, body);
-            if matches!(written, Written::NoRoom(_)) {
-                return Some(written);
-            }
-        }
-        shared.sent.add(|| identity);
-        shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
-        Some(written)
+        Some(self.write_known(path, (metadata, identity), (known, None), body))
     }
 
     /// Returns the attributes of the receiver's file with the same content under this path, and the digest of that, if

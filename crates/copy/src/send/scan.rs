@@ -16,6 +16,7 @@ use crate::{
     },
     send::{
         equal::Equal,
+        fill::Filling,
         lane::Sending,
         work::{Candidate, OtherNames, PACK_ENTRIES},
     },
@@ -68,18 +69,7 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
     while let Some(found) = walk.next() {
         match found {
             // A receiver would mistake it for its own journal of an earlier run.
-            Ok(found) if is_file_name(found.path.file_name()) => {
-                let mut reader = reader();
-                // The journal of a finished copy is not needed; the folder of a running one is not complete yet.
-                let file = reader.open(found.root, &found.path);
-                if file.is_ok_and(|file| journal::is_held(&file)) {
-                    let shown = reader.show(found.root, &found.path);
-                    let reason = format!(
-                        "{shown} is the journal of a copy that is under way: copy again when it is done"
-                    );
-                    filling.unfit(&shown, reason);
-                }
-            }
+            Ok(found) if is_file_name(found.path.file_name()) => pass_over_journal(filling, &found, reader()),
             Ok(found) => {
                 filling.progress.files_found.fetch_add(1, Relaxed);
                 let equal = &filling.possessions.equal;
@@ -95,32 +85,12 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
                     });
                 }
                 if is_equal {
-                    let within = match found.kind {
-                        EntryKind::Directory(_) => equal.entries(found.root, found.path.as_bytes()),
-                        _ => None,
-                    };
-                    // Nothing in it need be looked at again, and no folder is in it that may differ.
-                    if let Some(entries) = within {
-                        walk.leave();
-                        filling.progress.files_found.fetch_add(entries.into(), Relaxed);
-                    }
-                    let settled = 1 + u64::from(within.unwrap_or(0));
-                    filling.counters.skipped.fetch_add(settled, Relaxed);
-                    filling.progress.files_measured.fetch_add(settled, Relaxed);
-                    filling.progress.files_done.fetch_add(settled, Relaxed);
+                    settle_equal(filling, &found, &mut walk);
                 } else {
                     pack.push(Candidate { found, others: OtherNames::Unknown });
                 }
             }
-            Err(error) => {
-                let reason = chain(&error);
-                let unfit = matches!(
-                    error,
-                    sealane_tree::Error::SkippedDirectory { .. } | sealane_tree::Error::ReservedName { .. }
-                );
-                let shown = error.into_path().unwrap_or_else(|| ShownPath::new([]));
-                if unfit { filling.unfit(&shown, reason) } else { filling.failed(&shown, reason) }
-            }
+            Err(error) => tell_unread(filling, error),
         }
         if known.len() >= KNOWN_PER_MESSAGE {
             filling.manifest.hand_on(std::mem::take(&mut known));
@@ -139,6 +109,46 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
         filling.queue.push_found(pack);
     }
     finish(sending);
+}
+
+/// Passes over what a receiver would mistake for its own journal of an earlier run. The user hears of it if a copy that is under way
+/// holds it: that of a finished copy is not needed, but the folder of a running one is not complete yet.
+fn pass_over_journal(filling: &Filling, found: &Entry, mut reader: Reader) {
+    let file = reader.open(found.root, &found.path);
+    if file.is_ok_and(|file| journal::is_held(&file)) {
+        let shown = reader.show(found.root, &found.path);
+        let reason =
+            format!("{shown} is the journal of a copy that is under way: copy again when it is done");
+        filling.unfit(&shown, reason);
+    }
+}
+
+/// Counts what the receiver has alike; a folder with all that is in it, which need not be looked at again.
+fn settle_equal(filling: &Filling, found: &Entry, walk: &mut Walk) {
+    let within = match found.kind {
+        EntryKind::Directory(_) => filling.possessions.equal.entries(found.root, found.path.as_bytes()),
+        _ => None,
+    };
+    // No folder is in it that may differ.
+    if let Some(entries) = within {
+        walk.leave();
+        filling.progress.files_found.fetch_add(entries.into(), Relaxed);
+    }
+    let settled = 1 + u64::from(within.unwrap_or(0));
+    filling.counters.skipped.fetch_add(settled, Relaxed);
+    filling.progress.files_measured.fetch_add(settled, Relaxed);
+    filling.progress.files_done.fetch_add(settled, Relaxed);
+}
+
+/// Tells the user of an entry that cannot be read, or is of a kind that is not copied.
+fn tell_unread(filling: &Filling, error: sealane_tree::Error) {
+    let reason = chain(&error);
+    let unfit = matches!(
+        error,
+        sealane_tree::Error::SkippedDirectory { .. } | sealane_tree::Error::ReservedName { .. }
+    );
+    let shown = error.into_path().unwrap_or_else(|| ShownPath::new([]));
+    if unfit { filling.unfit(&shown, reason) } else { filling.failed(&shown, reason) }
 }
 
 /// Ends the scan: no more entries will be found.

@@ -244,13 +244,7 @@ impl Transfer<'_> {
         let OwnRequest { request, frame } = &asked;
         let terms = self.hold_to(terms, (request.compression, request.delta), &accept)?;
         let keys = self.keys(channel, request, frame, &accept_frame)?;
-        let owner = match self.role {
-            Role::Push => request.preserve.owner.where_it(accept.may_own),
-            Role::Pull => request.preserve.owner,
-        };
-        let may_set_privileges = self.role == Role::Pull || accept.may_set_privileges;
-        let privileges = request.preserve.privileges && may_set_privileges;
-        let preserve = Preserve { owner, privileges, ..options.preserve.clone() };
+        let preserve = self.preserved(request, &accept);
         self.tell_agreement(&terms, request, &preserve, observer);
         let seat = matches!(self.far, FarPlace::Ssh { .. }).then(Seat::default);
         let route = self.route(channel, accept.data_port, route_host, seat.clone())?;
@@ -312,6 +306,17 @@ impl Transfer<'_> {
         };
         let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
         Ok(self.summary(&terms, plan.preserve.owner, &outcome, far_cpu_us))
+    }
+
+    /// Returns the attributes that are kept: those that were asked for, as far as the receiver may set them.
+    fn preserved(&self, request: &Request, accept: &Accept) -> Preserve {
+        let owner = match self.role {
+            Role::Push => request.preserve.owner.where_it(accept.may_own),
+            Role::Pull => request.preserve.owner,
+        };
+        let may_set_privileges = self.role == Role::Pull || accept.may_set_privileges;
+        let privileges = request.preserve.privileges && may_set_privileges;
+        Preserve { owner, privileges, ..self.options.preserve.clone() }
     }
 
     /// Waits for the answer to the request, as long as the far end says that it will come.

@@ -279,16 +279,8 @@ impl Control<'_> {
             deltas.stop();
             sending.stop.finish(&sending.bells);
             sending.control.ring();
-            // Lanes that wait to pass on a notice must not wait for ever.
-            let mut late = Vec::new();
-            while !(has_ended(&lanes) && has_ended(&scan) && comparing.iter().all(has_ended)) {
-                late.extend(self.pending.try_iter());
-                while sending.filling.manifest.take().is_some() {}
-                while sending.filling.preview.take().is_some() {}
-                sending.bells.ring();
-                sending.control.ring();
-                thread::sleep(Duration::from_micros(50));
-            }
+            let have_ended = || has_ended(&lanes) && has_ended(&scan) && comparing.iter().all(has_ended);
+            let late = self.let_lanes_end(sending, have_ended);
             let told = sent.and_then(|()| {
                 late.into_iter().try_for_each(|notice| self.tell(notice))?;
                 self.drain_notices()?;
@@ -318,6 +310,21 @@ impl Control<'_> {
             }
             Ok(Outcome { finished, complete, removed })
         })
+    }
+
+    /// Waits until the threads of a sending end that is stopped have ended, and returns what they still had to tell: one that waits to
+    /// pass on a notice must not wait for ever.
+    fn let_lanes_end(&self, sending: &Sending, have_ended: impl Fn() -> bool) -> Vec<Notice> {
+        let mut late = Vec::new();
+        while !have_ended() {
+            late.extend(self.pending.try_iter());
+            while sending.filling.manifest.take().is_some() {}
+            while sending.filling.preview.take().is_some() {}
+            sending.bells.ring();
+            sending.control.ring();
+            thread::sleep(Duration::from_micros(50));
+        }
+        late
     }
 
     /// Removes arrived entries from the source, if all have arrived.

@@ -345,6 +345,26 @@ pub(crate) fn tell(
     strays: &Strays,
     (threads, telling): (u16, Telling<'_>),
 ) -> Result<(), Error> {
+    let folders = tell_digests(control, rules, all, strays, threads)?;
+    let (asked, gone) = asked(control, folders, telling.movable.is_some())?;
+    if asked.is_empty() && gone.is_empty() {
+        return Ok(());
+    }
+    let is_gone: HashSet<_> = gone.iter().map(|(path, _)| path.clone()).collect();
+    let asked: Vec<_> = asked.into_iter().chain(gone).collect();
+    let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, files)| files.is_some());
+    let listed = list(lost.into_iter().map(|(path, _)| path.into()).collect());
+    tell_files(control, rules, kept, &listed, &is_gone, (threads, telling))
+}
+
+/// Tells the digest of each folder, and returns the folders in this order, with their files as far as they are kept.
+fn tell_digests(
+    control: &mut Control<'_>,
+    rules: &Rules,
+    all: &Folders,
+    strays: &Strays,
+    threads: u16,
+) -> Result<Vec<Folder>, Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
     let allowance = Allowance::default();
@@ -354,7 +374,7 @@ pub(crate) fn tell(
         all.visit(&mut digesting);
         digesting.hand_on();
     };
-    let folders = beside(all, threads, bounded(IN_HAND_MAX), digest, |results| {
+    beside(all, threads, bounded(IN_HAND_MAX), digest, |results| {
         let mut folders: Vec<Folder> = Vec::new();
         let mut told = Vec::new();
         loop {
@@ -379,18 +399,21 @@ pub(crate) fn tell(
         messages::send(control.channel, &Message::Folders(told))?;
         messages::send(control.channel, &Message::FoldersEnd)?;
         Ok(folders)
-    })?;
-    let (asked, gone) = asked(control, folders, telling.movable.is_some())?;
-    if asked.is_empty() && gone.is_empty() {
-        return Ok(());
-    }
-    let is_gone: HashSet<_> = gone.iter().map(|(path, _)| path.clone()).collect();
-    let asked: Vec<_> = asked.into_iter().chain(gone).collect();
-    let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, files)| files.is_some());
-    let listed = list(lost.into_iter().map(|(path, _)| path.into()).collect());
+    })
+}
+
+/// Tells the files in folders that differ: those that are kept, and those that are searched once more.
+fn tell_files(
+    control: &mut Control<'_>,
+    rules: &Rules,
+    kept: Vec<Folder>,
+    listed: &Folders,
+    is_gone: &HashSet<Box<[u8]>>,
+    (threads, telling): (u16, Telling<'_>),
+) -> Result<(), Error> {
     let kept = Mutex::new(kept.into_iter());
     let work = |out: Sender<Vec<Listed>>| {
-        let mut listing = Listing::new(rules.owner, telling, &is_gone, out);
+        let mut listing = Listing::new(rules.owner, telling, is_gone, out);
         let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some((path, files)) = next() {
             listing.begin(&path);
@@ -404,7 +427,7 @@ pub(crate) fn tell(
         listed.visit(&mut listing);
         listing.hand_on();
     };
-    beside(&listed, threads, bounded(IN_HAND_MAX), work, |results| {
+    beside(listed, threads, bounded(IN_HAND_MAX), work, |results| {
         let mut have = Have::default();
         loop {
             cancelled(control)?;

@@ -68,46 +68,196 @@ impl ReceivingSide<'_> {
         control: &mut Control<'_>,
         keep: impl FnOnce(&Lines) + Send,
     ) -> Result<Outcome, Error> {
-        let (skip_same, update) = (self.skip_same, self.update);
-        let reads = self.plan.upkeep.checksum || (self.plan.compares_content() && skip_same);
-        let checksum = reads.then_some(self.plan.terms.lanes);
-        let plan = self.plan;
-        let rules = claims::Rules { threads: self.plan.terms.lanes, trust: self.plan.trust_partial };
-        let with_owner = self.plan.preserve.owner.is_wanted();
-        let (permit, names) = (self.permit.clone(), self.permit.clone());
-        // Excluded entries are not compared, so that they make no folder differ, unless they are to be deleted.
-        let deletes_excluded = plan.upkeep.delete.is_some_and(|deletion| deletion.excluded);
-        let filter = if deletes_excluded { Filter::default() } else { filter(self.patterns)? };
-        let is_named = permit.names().is_some() || permit.has_patterns() || permit.is_unnamed();
-        let filter = (filter, is_named);
+        let account = Account::of(&self)?;
         let Opened { mut receiving, prune, present, bases } = self.open(control.progress.clone())?;
         control.prune = prune;
-        let versions = plan.compares_versions();
-        let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some() || versions);
-        let by_folders = skip_same
-            && checksum.is_none()
+        control.progress.is_comparing.store(true, Relaxed);
+        let told = account.tell(control, &mut receiving, present.as_ref(), &bases);
+        control.progress.is_comparing.store(false, Relaxed);
+        let receiving = Arc::new(receiving);
+        let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
+        if let Err(error) = &outcome {
+            give_up(&receiving, error);
+        }
+        outcome
+    }
+
+    /// Opens the target and its journal.
+    pub(crate) fn open(mut self, progress: Arc<Progress>) -> Result<Opened, Error> {
+        let plan = self.plan;
+        if plan.upkeep.delete.is_some() {
+            prune::check(&self.permit)?;
+        }
+        let (destination, Whereabouts { journal, present, bases }) = self.destination()?;
+        let prune = self.prune(present.as_ref())?;
+        let receiving =
+            ends::receiving(plan, destination, self.permit, self.update, journal, self.notices, progress)?;
+        Ok(Opened { receiving, prune, present, bases })
+    }
+
+    /// Decides where content goes, and opens what is there: standard output, a tree, the tree that a dry run looks at, or nothing.
+    fn destination(&mut self) -> Result<(Destination, Whereabouts), Error> {
+        let plan = self.plan;
+        let writes = plan.sink == Sink::Files && !plan.dry_run;
+        let mut found = Whereabouts::default();
+        let destination = match (self.standard_output.take(), &self.place) {
+            (Some(output), _) if !plan.dry_run => Destination::Output(Mutex::new(output.into())),
+            (None, Some(place)) if writes => {
+                let sole = place.name.as_deref();
+                let bases = plan.upkeep.bases.as_ref().filter(|_| self.skip_same);
+                let bases = bases.map_or_else(|| Ok(Vec::new()), |bases| place.bases(&bases.folders))?;
+                found.bases.clone_from(&bases);
+                let options =
+                    ends::target_options(plan, self.may_own, self.modes, place.journal, sole, bases);
+                let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
+                let shown = place.shown();
+                let covered = covered(self.permit.covers());
+                let open = |name| open_journal(&target, name, &shown, &covered);
+                found.journal = place.journal.map(open).transpose()?;
+                if found.journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
+                    target.expect_leftovers();
+                }
+                found.present = self.examines().then(|| target.clone());
+                Destination::Tree { target, sole: place.name.clone(), shown }
+            }
+            (_, Some(place)) if plan.dry_run && plan.sink == Sink::Files => {
+                // The writer examines an existing target, but creates nothing.
+                let options = ends::target_options(plan, self.may_own, self.modes, None, None, Vec::new());
+                let existing = place.root.exists().then_some(&place.root);
+                found.present = existing.map(|root| Target::build(root, options)).transpose()?;
+                Destination::Preview {
+                    target: found.present.clone(),
+                    sole: place.name.clone(),
+                    shown: place.shown(),
+                }
+            }
+            (_, _) if plan.dry_run => {
+                Destination::Preview { target: None, sole: None, shown: PathBuf::new() }
+            }
+            (_, _) => Destination::Null,
+        };
+        Ok((destination, found))
+    }
+
+    /// Returns whether the target is examined before anything arrives, or in the end.
+    fn examines(&self) -> bool {
+        let plan = self.plan;
+        let compares = plan.compares_content() || plan.compares_versions();
+        let surveys = self.skip_same || self.update || compares || plan.upkeep.existing.matters();
+        surveys || plan.upkeep.delete.is_some()
+    }
+
+    /// Returns the deletion at the end, if it is asked for.
+    ///
+    /// # Errors
+    /// Fails if files of filters do not arrive here, so that nobody knows what they exclude.
+    fn prune(&self, present: Option<&Target>) -> Result<Option<Prune>, Error> {
+        let plan = self.plan;
+        let (Some(Deletion { entries_max, excluded }), Some(target)) = (plan.upkeep.delete, present) else {
+            return Ok(None);
+        };
+        let filter = if excluded { Filter::default() } else { filter(self.patterns)? };
+        let name = |pattern: &Pattern| match pattern {
+            Pattern::File(name) => Some(name.clone()),
+            Pattern::GitIgnore => Some(".gitignore".to_owned()),
+            Pattern::Include(_) | Pattern::Exclude(_) => None,
+        };
+        let is_missing = |name: &String| filter.decides(name.as_bytes(), false) == Some(false);
+        if let Some(name) = self.patterns.iter().filter_map(name).find(|name| !excluded && is_missing(name)) {
+            let message = format!(
+                "files {name} are excluded themselves, so that the target would not know what they exclude from --delete"
+            );
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        Ok(Some(Prune {
+            target: target.clone(),
+            permit: self.permit.clone(),
+            rules: filter.has_files().then(|| Mutex::new(target.rules(&filter))),
+            filter,
+            one_file_system: self.one_file_system,
+            entries_max,
+            dry_run: plan.dry_run,
+            backup: ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref())),
+            itemise: plan.upkeep.itemise,
+            replaced: Vec::new(),
+            known: Vec::new(),
+            is_incomplete: false,
+        }))
+    }
+}
+
+/// A target before anything arrives.
+#[derive(Default)]
+struct Whereabouts {
+    journal: Option<(Journal, JournalState)>,
+    /// The target, if it is examined.
+    present: Option<Target>,
+    /// The folders of earlier copies.
+    bases: Vec<Basis>,
+}
+
+/// An account of the target, which the sender gets before it sends anything.
+struct Account<'a> {
+    plan: &'a Plan,
+    skip_same: bool,
+    update: bool,
+    permit: Permit,
+    filter: Filter,
+}
+
+impl<'a> Account<'a> {
+    fn of(side: &ReceivingSide<'a>) -> Result<Self, Error> {
+        let ReceivingSide { plan, skip_same, update, .. } = *side;
+        // Excluded entries are not compared, so that they make no folder differ, unless they are to be deleted.
+        let deletes_excluded = plan.upkeep.delete.is_some_and(|deletion| deletion.excluded);
+        let filter = if deletes_excluded { Filter::default() } else { filter(side.patterns)? };
+        Ok(Self { plan, skip_same, update, permit: side.permit.clone(), filter })
+    }
+
+    /// Returns the number of threads that read content, if that is compared.
+    fn readers(&self) -> Option<u16> {
+        let reads = self.plan.upkeep.checksum || (self.plan.compares_content() && self.skip_same);
+        reads.then_some(self.plan.terms.lanes)
+    }
+
+    /// Decides whether folders are compared by their digests: returns by which rules, and where that begins.
+    fn by_folders(&self, target: &Target) -> Result<Option<(folders::Rules, Vec<Vec<u8>>)>, Error> {
+        let (plan, permit) = (self.plan, &self.permit);
+        let by_folders = self.skip_same
+            && self.readers().is_none()
             && permit.is_recursive()
             && !permit.is_list()
             && plan.portion.is_none()
             && !plan.removes_sources();
-        let comparison = surveyed.zip(plan.folders_key.as_ref()).filter(|_| by_folders);
-        let comparison = comparison.map(|(target, key)| (target, folders::Rules::new(key, &plan.preserve)));
-        let mut starts = Vec::new();
-        if let Some((target, _)) = &comparison {
-            starts = starting_folders(target, &permit)?;
-        }
+        let Some(key) = plan.folders_key.as_ref().filter(|_| by_folders) else { return Ok(None) };
+        let starts = starting_folders(target, permit)?;
         // If there is nothing to compare, the sender would walk its whole tree for nothing.
-        let comparison = comparison.filter(|(target, _)| starts.iter().any(|path| target.has_entries(path)));
+        let has_entries = starts.iter().any(|path| target.has_entries(path));
+        Ok(has_entries.then(|| (folders::Rules::new(key, &plan.preserve), starts)))
+    }
+
+    fn tell(
+        self,
+        control: &mut Control<'_>,
+        receiving: &mut Receiving,
+        present: Option<&Target>,
+        bases: &[Basis],
+    ) -> Result<(), Error> {
+        let (plan, checksum) = (self.plan, self.readers());
+        let (lanes, versions) = (plan.terms.lanes, plan.compares_versions());
+        let is_surveyed = self.skip_same || self.update || checksum.is_some() || versions;
+        let surveyed = present.filter(|_| is_surveyed);
+        let by_folders = surveyed.map(|target| self.by_folders(target)).transpose()?.flatten();
         let survey = surveyed.map(|target| Survey {
             target,
-            permit,
-            skip_same,
-            update,
+            permit: self.permit.clone(),
+            skip_same: self.skip_same,
+            update: self.update,
             sameness: plan.upkeep.sameness,
             checksum,
-            with_owner,
+            with_owner: plan.preserve.owner.is_wanted(),
             xattrs: plan.preserve.kinds_of_xattrs(),
-            without_folders: comparison.is_some(),
+            without_folders: by_folders.is_some(),
             versions,
             movable: plan.finds_moved().then_some(&receiving.files.movable),
         });
@@ -121,125 +271,24 @@ impl ReceivingSide<'_> {
             }
             messages::send(control.channel, &message)
         };
-        control.progress.is_comparing.store(true, Relaxed);
         let target = receiving.files.target().cloned();
-        let told = claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell);
+        let rules = claims::Rules { threads: lanes, trust: plan.trust_partial };
+        claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell)?;
         // The target's own files are told later, and so count more.
-        let told = told.and_then(|()| folders::tell_bases(&bases, (plan.terms.lanes, versions), &mut tell));
-        let told = told.and_then(|()| match &present {
-            Some(target) if plan.upkeep.existing.matters() => {
-                folders::tell_names(target, &names, plan.terms.lanes, &mut tell)
-            }
-            _ => Ok(()),
-        });
-        let ends = comparison.is_none();
-        let told = told.and_then(|()| ends::possessions(&receiving.files.resumable, survey, ends, &mut tell));
-        let told = told.and_then(|()| match comparison {
-            Some((target, rules)) => {
-                let xattrs = rules.xattrs();
-                let all = target.folders(starts, xattrs, true, filter.clone());
-                let list = |paths| target.folders(paths, xattrs, false, filter);
-                let strays = &receiving.files.strays;
-                let movable = plan.finds_moved().then_some(&receiving.files.movable);
-                let telling = Telling { update, versions, movable, sameness: plan.upkeep.sameness };
-                folders::tell(control, &rules, &all, list, strays, (plan.terms.lanes, telling))
-            }
-            None => Ok(()),
-        });
-        control.progress.is_comparing.store(false, Relaxed);
-        let receiving = Arc::new(receiving);
-        let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
-        if let Err(error) = &outcome {
-            give_up(&receiving, error);
+        folders::tell_bases(bases, (lanes, versions), &mut tell)?;
+        if let Some(target) = present.filter(|_| plan.upkeep.existing.matters()) {
+            folders::tell_names(target, &self.permit, lanes, &mut tell)?;
         }
-        outcome
-    }
-
-    /// Opens the target and its journal.
-    pub(crate) fn open(self, progress: Arc<Progress>) -> Result<Opened, Error> {
-        let plan = self.plan;
-        let writes = plan.sink == Sink::Files && !plan.dry_run;
-        let mut journal = None;
-        let mut present = None;
-        let mut opened_bases = Vec::new();
-        let upkeep = &plan.upkeep;
-        let compares = plan.compares_content() || plan.compares_versions();
-        let surveys = self.skip_same || self.update || compares || upkeep.existing.matters();
-        let deletes = upkeep.delete.is_some();
-        if deletes {
-            prune::check(&self.permit)?;
-        }
-        let destination = match (self.standard_output, &self.place) {
-            (Some(output), _) if !plan.dry_run => Destination::Output(Mutex::new(output.into())),
-            (None, Some(place)) if writes => {
-                let sole = place.name.as_deref();
-                let bases = plan.upkeep.bases.as_ref().filter(|_| self.skip_same);
-                let bases = bases.map_or_else(|| Ok(Vec::new()), |bases| place.bases(&bases.folders))?;
-                opened_bases.clone_from(&bases);
-                let options =
-                    ends::target_options(plan, self.may_own, self.modes, place.journal, sole, bases);
-                let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
-                let shown = place.shown();
-                let covered = covered(self.permit.covers());
-                let open = |name| open_journal(&target, name, &shown, &covered);
-                journal = place.journal.map(open).transpose()?;
-                if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
-                    target.expect_leftovers();
-                }
-                present = (surveys || deletes).then(|| target.clone());
-                Destination::Tree { target, sole: place.name.clone(), shown }
-            }
-            (_, Some(place)) if plan.dry_run && plan.sink == Sink::Files => {
-                // The writer examines an existing target, but creates nothing.
-                let options = ends::target_options(plan, self.may_own, self.modes, None, None, Vec::new());
-                let existing = place.root.exists().then_some(&place.root);
-                present = existing.map(|root| Target::build(root, options)).transpose()?;
-                Destination::Preview {
-                    target: present.clone(),
-                    sole: place.name.clone(),
-                    shown: place.shown(),
-                }
-            }
-            (_, _) if plan.dry_run => {
-                Destination::Preview { target: None, sole: None, shown: PathBuf::new() }
-            }
-            (_, _) => Destination::Null,
-        };
-        let mut prune = None;
-        if let (Some(Deletion { entries_max, excluded }), Some(target)) = (upkeep.delete, &present) {
-            let filter = if excluded { Filter::default() } else { filter(self.patterns)? };
-            let name = |pattern: &Pattern| match pattern {
-                Pattern::File(name) => Some(name.clone()),
-                Pattern::GitIgnore => Some(".gitignore".to_owned()),
-                Pattern::Include(_) | Pattern::Exclude(_) => None,
-            };
-            let is_missing = |name: &String| filter.decides(name.as_bytes(), false) == Some(false);
-            if let Some(name) =
-                self.patterns.iter().filter_map(name).find(|name| !excluded && is_missing(name))
-            {
-                let message = format!(
-                    "files {name} are excluded themselves, so that the target would not know what they exclude from --delete"
-                );
-                return Err(Error::new(ErrorKind::Usage, message));
-            }
-            prune = Some(Prune {
-                target: target.clone(),
-                permit: self.permit.clone(),
-                rules: filter.has_files().then(|| Mutex::new(target.rules(&filter))),
-                filter,
-                one_file_system: self.one_file_system,
-                entries_max,
-                dry_run: plan.dry_run,
-                backup: ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref())),
-                itemise: upkeep.itemise,
-                replaced: Vec::new(),
-                known: Vec::new(),
-                is_incomplete: false,
-            });
-        }
-        let receiving =
-            ends::receiving(plan, destination, self.permit, self.update, journal, self.notices, progress)?;
-        Ok(Opened { receiving, prune, present, bases: opened_bases })
+        ends::possessions(&receiving.files.resumable, survey, by_folders.is_none(), &mut tell)?;
+        let Some((target, (rules, starts))) = surveyed.zip(by_folders) else { return Ok(()) };
+        let permit = &self.permit;
+        let is_named = permit.names().is_some() || permit.has_patterns() || permit.is_unnamed();
+        let (filter, xattrs) = ((self.filter, is_named), rules.xattrs());
+        let all = target.folders(starts, xattrs, true, filter.clone());
+        let list = |paths| target.folders(paths, xattrs, false, filter);
+        let movable = plan.finds_moved().then_some(&receiving.files.movable);
+        let telling = Telling { update: self.update, versions, movable, sameness: plan.upkeep.sameness };
+        folders::tell(control, &rules, &all, list, &receiving.files.strays, (lanes, telling))
     }
 }
 

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, Options, Preserve, Sink},
+    options::{MeasuredEnd, Options, Ownership, Preserve, Sink},
     proto::{
         join::{JOINED_BYTES, Join, Joined, Prover},
         keys::TransferKeys,
@@ -173,8 +173,61 @@ impl Relay<'_> {
         let options = self.to.options;
         let from = Transfer { far: self.from, role: Role::Pull, ..self.to };
         let (from_host, to_host) = (from.resolve_in_background()?, self.to.resolve_in_background()?);
+        let Agreed { terms, owner, sent, received, transfer, secret } =
+            self.agree(&from, sender, receiver, observer)?;
+        observer.notice(Notice::Agreed(terms.agreement()));
+        let keys = TransferKeys::relayed(options.implementations, &secret, &transfer);
+        let (notices, told) = crossbeam_channel::unbounded();
+        let tell = move |notice| {
+            // The receiver is gone once the transfer is over.
+            let _ = notices.send(notice);
+        };
+        let lines = Lines {
+            lines: (0..terms.streams).map(|_| Line::default()).collect(),
+            from: from.route(sender, sent.data_port, from_host, None)?,
+            to: self.to.route(receiver, received.data_port, to_host, None)?,
+            prover: Prover::new(&keys.join(), terms.level),
+            transfer,
+            timeout: options.timeout,
+            is_over: AtomicBool::new(false),
+            lost: AtomicUsize::new(0),
+            reason: Mutex::default(),
+            tell: &tell,
+        };
+        let outcome = thread::scope(|scope| {
+            // A list needs none.
+            let streams = if options.dry_run { 0 } else { terms.streams };
+            for stream in 0..streams {
+                let lines = &lines;
+                let started = thread::Builder::new()
+                    .name("stream".into())
+                    .spawn_scoped(scope, move || lines.keep(stream));
+                if let Err(error) = started {
+                    lines.end();
+                    return Err(Error::io(NO_THREAD, &error));
+                }
+            }
+            let mut talk =
+                Talk { relay: self, lines: &lines, observer, finished: None, complete: None, removed: None };
+            let outcome = talk.run(sender, receiver, || told.try_iter().collect());
+            lines.end();
+            outcome
+        })?;
+        let far_cpu_us = outcome.complete.cpu_us.saturating_add(outcome.finished.cpu_us);
+        Ok(self.to.summary(&terms, owner, &outcome, far_cpu_us))
+    }
+
+    /// Greets both ends, and asks the receiver first: the sender is asked for what the receiver takes.
+    fn agree(
+        &self,
+        from: &Transfer<'_>,
+        sender: &mut Channel,
+        receiver: &mut Channel,
+        observer: &mut dyn Observer,
+    ) -> Result<Agreed, Error> {
+        let options = self.to.options;
         let suite = agree::suite(options)?;
-        let sends = greet(sender, &from, agree::processors())?;
+        let sends = greet(sender, from, agree::processors())?;
         // The receiver provides buffers for batches that lanes of the other end have in flight.
         let receives = greet(receiver, &self.to, sends.processors)?;
         let terms = self.to.terms(suite, sends.processors.min(receives.processors));
@@ -215,49 +268,21 @@ impl Relay<'_> {
         if sent.compression != compression {
             observer.notice(Notice::NotCompressed);
         }
-        observer.notice(Notice::Agreed(terms.agreement()));
         let secret = secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;
-        let master = Secret::new(*secret.expose());
-        let keys = TransferKeys::relayed(options.implementations, &master, &transfer);
-        let (notices, told) = crossbeam_channel::unbounded();
-        let tell = move |notice| {
-            // The receiver is gone once the transfer is over.
-            let _ = notices.send(notice);
-        };
-        let lines = Lines {
-            lines: (0..terms.streams).map(|_| Line::default()).collect(),
-            from: from.route(sender, sent.data_port, from_host, None)?,
-            to: self.to.route(receiver, received.data_port, to_host, None)?,
-            prover: Prover::new(&keys.join(), terms.level),
-            transfer,
-            timeout: options.timeout,
-            is_over: AtomicBool::new(false),
-            lost: AtomicUsize::new(0),
-            reason: Mutex::default(),
-            tell: &tell,
-        };
-        let outcome = thread::scope(|scope| {
-            // A list needs none.
-            let streams = if options.dry_run { 0 } else { terms.streams };
-            for stream in 0..streams {
-                let lines = &lines;
-                let started = thread::Builder::new()
-                    .name("stream".into())
-                    .spawn_scoped(scope, move || lines.keep(stream));
-                if let Err(error) = started {
-                    lines.end();
-                    return Err(Error::io(NO_THREAD, &error));
-                }
-            }
-            let mut talk =
-                Talk { relay: self, lines: &lines, observer, finished: None, complete: None, removed: None };
-            let outcome = talk.run(sender, receiver, || told.try_iter().collect());
-            lines.end();
-            outcome
-        })?;
-        let far_cpu_us = outcome.complete.cpu_us.saturating_add(outcome.finished.cpu_us);
-        Ok(self.to.summary(&terms, owner, &outcome, far_cpu_us))
+        let secret = Secret::new(*secret.expose());
+        Ok(Agreed { terms, owner, sent, received, transfer, secret })
     }
+}
+
+/// The terms that both ends have accepted.
+struct Agreed {
+    terms: Terms,
+    /// The owners that the receiver can keep.
+    owner: Ownership,
+    sent: Accept,
+    received: Accept,
+    transfer: [u8; 16],
+    secret: Secret,
 }
 
 impl Transfer<'_> {

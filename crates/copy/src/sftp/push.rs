@@ -122,20 +122,18 @@ pub(super) fn run(
     };
     let has_input = transfer.sources.iter().any(is_standard_stream);
     let sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
-    let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
-    let permit = match &options.listed {
-        Some(listed) => Permit::listed(listed, recursive, hard_links),
-        None => {
-            let names = paths.iter().map(Vec::as_slice);
-            Permit::new(place.name.as_deref(), names, recursive, hard_links)
-        }
-    };
+    let permit = permit(transfer, place.name.as_deref(), &paths);
     if options.upkeep.delete.is_some() {
         prune::check(&permit)?;
     }
     plan.changes = Arc::new(names::changes(&plan.preserve, &Numbers::default(), &[0; 16])?);
-    let walk =
-        walk_options(recursive, options.one_file_system, &plan.preserve, &plan.changes, &options.patterns)?;
+    let walk = walk_options(
+        options.recursive,
+        options.one_file_system,
+        &plan.preserve,
+        &plan.changes,
+        &options.patterns,
+    )?;
     if !options.dry_run {
         far.reactor.run(place.make(far))?;
     }
@@ -183,6 +181,16 @@ pub(super) fn run(
     let walk = (!has_input).then_some(walk);
     let (pruned, removed) = told(&pending, observer, || push.run_beside_scan(sources, walk, &permit))?;
     Ok(push.summary(owner, pruned, removed))
+}
+
+/// Returns which names may be made at the far host: those of the sources, or of a list.
+fn permit(transfer: &Transfer<'_>, name: Option<&[u8]>, paths: &[Vec<u8>]) -> Permit {
+    let options = transfer.options;
+    let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
+    match &options.listed {
+        Some(listed) => Permit::listed(listed, recursive, hard_links),
+        None => Permit::new(name, paths.iter().map(Vec::as_slice), recursive, hard_links),
+    }
 }
 
 /// Returns the place of the copy, the key of its journal, and the owners that can be kept there.
