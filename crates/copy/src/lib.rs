@@ -12,6 +12,7 @@
 
 mod content;
 mod digest;
+mod directory;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -2,11 +2,11 @@
 //! that is compared and sent has the receiver's numbers.
 //!
 //! Guarantees: names do not travel, but keyed hashes of them, and those of a receiver to a sender that may set owners only; a
-//! name that the receiver does not have keeps its number, and so does root; tables are bounded. Names come from the files
-//! of the system: those of directory services are not known.
+//! name that the receiver does not have keeps its number, and so does root; tables are bounded. Names come from the files of the
+//! system, and then from directory services, as far as these list them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::File,
     io::{BufRead, BufReader, Read},
     path::Path,
@@ -15,24 +15,33 @@ use std::{
 use sealane_tree::{Changes, Renumbering};
 
 use crate::{
+    directory,
     error::{Error, ErrorKind},
     options::{Preserve, Principal},
     proto::message::{Numbered, Numbers},
 };
 
-const USERS: &str = "/etc/passwd";
-const GROUPS: &str = "/etc/group";
+/// The system's databases, which are files in `/etc`, and what directory services list.
+const USERS: &str = "passwd";
+const GROUPS: &str = "group";
 
 /// The bytes that are read of such a file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The number of users, or groups, that are told.
 const NUMBERS_MAX: usize = 8192;
 
-/// Returns the names in a file like /etc/passwd, with their numbers; nothing if there is none.
-fn read(path: &str) -> Vec<(Vec<u8>, u32)> {
-    let Ok(file) = File::open(Path::new(path)) else { return Vec::new() };
-    let lines = BufReader::new(file.take(FILE_BYTES_MAX)).split(b'\n');
-    lines.map_while(Result::ok).filter_map(|line| parse(&line)).collect()
+/// Returns the names of a database, with their numbers, those in its file first; each name once.
+fn read(database: &str) -> Vec<(Vec<u8>, u32)> {
+    let mut names = Vec::new();
+    if let Ok(file) = File::open(Path::new("/etc").join(database)) {
+        let lines = BufReader::new(file.take(FILE_BYTES_MAX)).split(b'\n');
+        names.extend(lines.map_while(Result::ok).filter_map(|line| parse(&line)));
+    }
+    let listed = directory::list(database, FILE_BYTES_MAX).unwrap_or_default();
+    names.extend(listed.split(|&byte| byte == b'\n').filter_map(parse));
+    let mut seen = HashSet::new();
+    names.retain(|(name, _)| seen.insert(name.clone()));
+    names
 }
 
 fn parse(line: &[u8]) -> Option<(Vec<u8>, u32)> {
@@ -53,8 +62,8 @@ fn hash(transfer: &[u8; 16], name: &[u8]) -> [u8; 8] {
 
 /// Returns what a receiver tells of its users and groups.
 pub(crate) fn told(transfer: &[u8; 16]) -> Numbers {
-    let numbered = |path| {
-        let names = read(path).into_iter().take(NUMBERS_MAX);
+    let numbered = |database| {
+        let names = read(database).into_iter().take(NUMBERS_MAX);
         names.map(|(name, id)| Numbered { name: hash(transfer, &name), id }).collect()
     };
     Numbers { users: numbered(USERS), groups: numbered(GROUPS) }
@@ -81,7 +90,7 @@ pub(crate) fn changes(preserve: &Preserve, numbers: &Numbers, transfer: &[u8; 16
     if !preserve.owner.is_wanted() && !preserve.acls {
         return Ok(Changes { modes, ..Changes::default() });
     }
-    let renumbering = |told: &[Numbered], path, given: &Option<Principal>, what| {
+    let renumbering = |told: &[Numbered], database, given: &Option<Principal>, what| {
         // The first of two equal hashes counts.
         let there: HashMap<_, _> = told.iter().rev().map(|numbered| (numbered.name, numbered.id)).collect();
         let number = |name: &[u8]| there.get(&hash(transfer, name)).copied();
@@ -96,7 +105,7 @@ pub(crate) fn changes(preserve: &Preserve, numbers: &Numbers, transfer: &[u8; 16
         let mut others = HashMap::new();
         if all.is_none() && !preserve.numeric_ids && !there.is_empty() {
             // The first of several names of one number counts, which the system gives too.
-            for (name, id) in read(path).into_iter().rev().filter(|&(_, id)| id != 0) {
+            for (name, id) in read(database).into_iter().rev().filter(|&(_, id)| id != 0) {
                 match number(&name) {
                     Some(other) => others.insert(id, other),
                     None => others.remove(&id),
