@@ -24,13 +24,13 @@ struct Bucket {
     bytes_per_second: NonZeroU64,
     /// The bytes that may pass at once, in ticks.
     burst_ticks: u128,
-    level: Mutex<Level>,
+    fill: Mutex<Fill>,
 }
 
 /// Time is counted from the first call in ticks of `1 / bytes_per_second` nanoseconds. A nanosecond is then
 /// `bytes_per_second` ticks and a byte is 10⁹ ticks: both are whole numbers, so no value is rounded.
 #[derive(Debug, Default)]
-struct Level {
+struct Fill {
     epoch: Option<Instant>,
     /// The time at which the bucket will be full again, in ticks.
     full_at: u128,
@@ -43,7 +43,7 @@ impl Limiter {
         let bucket = bytes_per_second.map(|bytes_per_second| Bucket {
             bytes_per_second,
             burst_ticks: u128::from(burst_bytes) * NS_PER_SECOND,
-            level: Mutex::default(),
+            fill: Mutex::default(),
         });
         Self { bucket, shared: None }
     }
@@ -65,15 +65,15 @@ impl Limiter {
 impl Bucket {
     fn delay(&self, bytes: u64, now: Instant) -> Duration {
         let ticks_per_ns = u128::from(self.bytes_per_second.get());
-        // The level is a plain number, which is consistent at every step: a panic elsewhere does not corrupt it.
-        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let epoch = *level.epoch.get_or_insert(now);
+        // The time is a plain number, which is consistent at every step: a panic elsewhere does not corrupt it.
+        let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
+        let epoch = *fill.epoch.get_or_insert(now);
         // A lane that read its clock just before the first one counts as simultaneous.
         let now_ticks = now.saturating_duration_since(epoch).as_nanos().saturating_mul(ticks_per_ns);
         let cost_ticks = u128::from(bytes) * NS_PER_SECOND;
-        level.full_at = level.full_at.max(now_ticks).saturating_add(cost_ticks);
-        let wait_ticks = level.full_at.saturating_sub(now_ticks).saturating_sub(self.burst_ticks);
-        drop(level);
+        fill.full_at = fill.full_at.max(now_ticks).saturating_add(cost_ticks);
+        let wait_ticks = fill.full_at.saturating_sub(now_ticks).saturating_sub(self.burst_ticks);
+        drop(fill);
         let wait_ns = wait_ticks.div_ceil(ticks_per_ns);
         Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX))
     }

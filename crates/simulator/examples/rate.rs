@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --release -p sealane-simulator --example rate`.
 
-use sealane_simulator::{Level, Machine, Parallelism, TEN, Work, lower, simulate};
+use sealane_simulator::{Machine, Optimisation, Parallelism, TEN, Work, lower, simulate};
 use std::time::Instant;
 
 const CYCLES: u64 = 4_000_000;
@@ -15,7 +15,7 @@ fn main() {
     for name in TEN {
         let work = Work::new(name).expect("one of ten");
         print!("{name:14}");
-        for level in [Level::Raw, Level::Overlapped] {
+        for level in [Optimisation::Raw, Optimisation::Overlapped] {
             let program = lower(&work, &machine, level, SIZE, Parallelism::Flow);
             let start = Instant::now();
             let issued = simulate(&machine, &program, SIZE.0, SIZE.1, CYCLES).issued;

@@ -17,7 +17,7 @@ mod run;
 pub mod study;
 mod work;
 
-pub use lower::{Level, lower};
+pub use lower::{Optimisation, lower};
 pub use machine::{BUILT_IN, Home, MACHINE_FILE_BYTES_MAX, Machine, MachineError, Memory, Placed, Shared};
 pub use placement::{Parallelism, Placement};
 pub use program::{Base, Classes, Program, Reference, SLOTS, Step};

@@ -1,7 +1,7 @@
 //! Lowers a kernel's trace to a machine's program, at levels 0 to 3.
 //!
 //! Every level includes the optimisations of the one below: instructions of the kernel are neither added nor removed,
-//! except as stated at [`Level`]. Constants in registers, words of local memory at fixed places and constants of 8
+//! except as stated at [`Optimisation`]. Constants in registers, words of local memory at fixed places and constants of 8
 //! bits are operands and cost no instruction; setting the address of local memory is an instruction of class other.
 
 use crate::machine::{Machine, Shared};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The paper's levels of optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum Optimisation {
     /// Every reference waits; data lie as in Table IV; a message is fetched by blocks.
     Raw,
     /// Placement is greedy, with split tables; loops are unrolled, so their branches are gone.
@@ -25,7 +25,7 @@ pub enum Level {
     Bursts,
 }
 
-impl Level {
+impl Optimisation {
     /// All levels, from 0 up.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Generic, Self::Overlapped, Self::Bursts];
 }
@@ -42,13 +42,14 @@ const TABLE_SLOT: usize = 4;
 pub fn lower(
     work: &Work,
     machine: &Machine,
-    level: Level,
+    level: Optimisation,
     (engines, threads): (u64, u64),
     parallelism: Parallelism,
 ) -> Program {
-    let placement = Placement::new(work, machine, level >= Level::Generic, (engines, threads), parallelism);
+    let placement =
+        Placement::new(work, machine, level >= Optimisation::Generic, (engines, threads), parallelism);
     let hoisted;
-    let events = if level >= Level::Overlapped {
+    let events = if level >= Optimisation::Overlapped {
         hoisted = hoist(&work.events);
         &hoisted
     } else {
@@ -63,7 +64,7 @@ pub fn lower(
         })
         .collect();
     let fetch = match level {
-        Level::Bursts => machine.burst_bytes,
+        Optimisation::Bursts => machine.burst_bytes,
         _ => work.fetch_bytes(machine.rc4_fetch_bytes).min(machine.burst_bytes),
     };
     let mut lowering = Lowering {
@@ -95,7 +96,7 @@ pub fn lower(
 struct Lowering<'a> {
     work: &'a Work,
     machine: &'a Machine,
-    level: Level,
+    level: Optimisation,
     placement: Placement,
     parallelism: Parallelism,
     fetch: u32,
@@ -119,7 +120,7 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn overlaps(&self) -> bool {
-        self.level >= Level::Overlapped
+        self.level >= Optimisation::Overlapped
     }
 
     /// Fetches the first window of the message before the first lap.
@@ -140,7 +141,7 @@ impl Lowering<'_> {
             }
             Event::Rotate => self.simple(self.machine.rotate_operations),
             Event::Multiply { bits } => self.multiply(bits),
-            Event::Branch { is_loop: true, .. } if self.level >= Level::Generic => {}
+            Event::Branch { is_loop: true, .. } if self.level >= Optimisation::Generic => {}
             Event::Branch { taken, .. } => self.branch(taken, 1),
             Event::Jump => {
                 self.made.instructions.jump += 1;
@@ -274,7 +275,7 @@ impl Lowering<'_> {
 
     /// Loads a word of a key or table in a shared memory.
     fn load_kept(&mut self, load: u32, place: Place, memory: Shared) {
-        let bursts = self.level == Level::Bursts;
+        let bursts = self.level == Optimisation::Bursts;
         if let Some((region, from, to, slot)) = self.burst
             && bursts
             && region == place.region
@@ -443,7 +444,7 @@ mod tests {
     use crate::machine::Home;
     use crate::work::TEN;
 
-    fn program(machine: &str, name: &str, level: Level) -> Program {
+    fn program(machine: &str, name: &str, level: Optimisation) -> Program {
         let machine = Machine::built_in(machine).unwrap();
         lower(&Work::new(name).unwrap(), &machine, level, (1, 1), Parallelism::Flow)
     }
@@ -513,14 +514,14 @@ mod tests {
     #[test]
     fn messages_move_by_blocks_and_by_bursts() {
         for (name, level, reads, writes, bytes) in [
-            ("md5", Level::Raw, 32, 0, 64),
-            ("md5", Level::Bursts, 32, 0, 64),
-            ("des", Level::Raw, 256, 256, 8),
-            ("des", Level::Bursts, 32, 32, 64),
-            ("aes", Level::Raw, 128, 128, 16),
-            ("rc4", Level::Raw, 256, 256, 8),
-            ("rc4", Level::Bursts, 32, 32, 64),
-            ("seal3", Level::Raw, 128, 128, 16),
+            ("md5", Optimisation::Raw, 32, 0, 64),
+            ("md5", Optimisation::Bursts, 32, 0, 64),
+            ("des", Optimisation::Raw, 256, 256, 8),
+            ("des", Optimisation::Bursts, 32, 32, 64),
+            ("aes", Optimisation::Raw, 128, 128, 16),
+            ("rc4", Optimisation::Raw, 256, 256, 8),
+            ("rc4", Optimisation::Bursts, 32, 32, 64),
+            ("seal3", Optimisation::Raw, 128, 128, 16),
         ] {
             let found = references(&program("ixp2800", name, level), |one| one.memory == Shared::Dram);
             let count = |is_write| found.iter().filter(|one| one.is_write == is_write).count();
@@ -531,7 +532,7 @@ mod tests {
 
     #[test]
     fn aes_looks_up_160_words_a_block() {
-        let program = program("ixp2800", "aes", Level::Raw);
+        let program = program("ixp2800", "aes", Optimisation::Raw);
         assert_eq!(references(&program, |one| one.memory == Shared::Scratch).len(), 160 * 128);
         let memory = 100 * program.instructions.memory() / program.instructions.total();
         assert!((20..=30).contains(&memory), "{memory}");
@@ -542,7 +543,7 @@ mod tests {
     fn a_lap_does_its_bytes() {
         for machine in ["ixp1200", "ixp2400", "ixp2800"] {
             for name in TEN {
-                for level in Level::ALL {
+                for level in Optimisation::ALL {
                     let program = program(machine, name, level);
                     let done = |step: &Step| if let Step::Done(bytes) = step { *bytes } else { 0 };
                     assert_eq!(program.steps.iter().map(done).sum::<u32>(), program.lap_bytes);
@@ -554,10 +555,10 @@ mod tests {
 
     #[test]
     fn the_home_of_a_table_decides_what_an_entry_costs() {
-        let des = program("ixp2800", "des", Level::Raw);
+        let des = program("ixp2800", "des", Optimisation::Raw);
         assert!(references(&des, |one| one.memory != Shared::Dram).is_empty());
         assert_eq!(des.instructions.other, 128 * 256);
-        let des = program("ixp1200", "des", Level::Raw);
+        let des = program("ixp1200", "des", Optimisation::Raw);
         assert_eq!(references(&des, |one| one.memory == Shared::Scratch).len(), 160 * 256);
         assert_eq!(Home::Local.shared(), None);
     }

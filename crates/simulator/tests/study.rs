@@ -3,7 +3,7 @@
 use sealane_simulator::study::{
     Bench, Bound, COMBINATIONS, Cell, PublicKey, VARIANTS, Variant, built_in, check, one, run, works,
 };
-use sealane_simulator::{Level, Machine, Parallelism, TEN};
+use sealane_simulator::{Machine, Optimisation, Parallelism, TEN};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn place(name: &str) -> usize {
@@ -37,18 +37,18 @@ fn level_0_ranks_as_the_paper_has_it() {
 fn engines_and_bursts_help_whom_the_paper_says() {
     let works = works();
     let mut bench = Bench::new(built_in().to_vec(), &works);
-    let mut gain = |name: &str, to: (Level, u64), from: (Level, u64)| {
+    let mut gain = |name: &str, to: (Optimisation, u64), from: (Optimisation, u64)| {
         let cell = Cell::raw(2, place(name));
         bench.gain(cell.at(to.0, to.1, 8), cell.at(from.0, from.1, 8))
     };
     for name in ["des", "idea", "sha1"] {
-        let eight = gain(name, (Level::Overlapped, 8), (Level::Overlapped, 1));
+        let eight = gain(name, (Optimisation::Overlapped, 8), (Optimisation::Overlapped, 1));
         assert!(eight >= 7.0, "{name}: {eight}");
     }
-    let aes = gain("aes", (Level::Overlapped, 8), (Level::Overlapped, 1));
+    let aes = gain("aes", (Optimisation::Overlapped, 8), (Optimisation::Overlapped, 1));
     assert!(aes <= 6.0, "{aes}");
     for (name, most) in [("des", 1.10), ("idea", 1.10), ("md5", 1.01), ("sha1", 1.01)] {
-        let bursts = gain(name, (Level::Bursts, 8), (Level::Overlapped, 8));
+        let bursts = gain(name, (Optimisation::Bursts, 8), (Optimisation::Overlapped, 8));
         assert!(bursts < most, "{name}: {bursts}");
     }
 }
@@ -76,7 +76,7 @@ fn the_same_json_from_every_thread() {
     let make = || {
         let works = works();
         let mut bench = Bench::new(vec![built_in()[2].clone()], &works);
-        let figure = one(&mut bench, Level::Bursts, 8, 8, Parallelism::Flow);
+        let figure = one(&mut bench, Optimisation::Bursts, 8, 8, Parallelism::Flow);
         serde_json::to_string(&figure).unwrap()
     };
     let first = make();

@@ -9,7 +9,7 @@ use sealane_lab::network_processor::report;
 use sealane_lab::request::Request;
 use sealane_lab::studies::Family;
 use sealane_simulator::study::{self, Bench};
-use sealane_simulator::{BUILT_IN, Level, MACHINE_FILE_BYTES_MAX, Machine, Parallelism, TEN, Work};
+use sealane_simulator::{BUILT_IN, MACHINE_FILE_BYTES_MAX, Machine, Optimisation, Parallelism, TEN, Work};
 use std::fs::File;
 use std::io::{Read as _, Write};
 
@@ -70,7 +70,7 @@ fn one(arguments: &NetworkProcessorArgs, machine: Machine) -> Result<study::Figu
         ParallelismArg::Flow => Parallelism::Flow,
         ParallelismArg::Block => Parallelism::Block,
     };
-    let level = Level::ALL[usize::from(arguments.level)];
+    let level = Optimisation::ALL[usize::from(arguments.level)];
     let mut bench = Bench::new(vec![machine], &works);
     Ok(study::one(&mut bench, level, arguments.engines, arguments.threads, parallelism))
 }

@@ -1,6 +1,6 @@
 //! Simulations by their parameters, each run once.
 
-use crate::lower::{Level, lower};
+use crate::lower::{Optimisation, lower};
 use crate::machine::{BUILT_IN, Machine};
 use crate::placement::Parallelism;
 use crate::program::Classes;
@@ -15,8 +15,8 @@ pub struct Cell {
     pub machine: usize,
     /// Place in [`TEN`].
     pub work: usize,
-    /// Level of optimisation.
-    pub level: Level,
+    /// How far the kernel is optimised.
+    pub level: Optimisation,
     /// Number of engines that run.
     pub engines: u64,
     /// Threads of each.
@@ -29,11 +29,11 @@ impl Cell {
     /// Returns the cell of level 0 with one thread.
     pub fn raw(machine: usize, work: usize) -> Self {
         let parallelism = Parallelism::Flow;
-        Self { machine, work, level: Level::Raw, engines: 1, threads: 1, parallelism }
+        Self { machine, work, level: Optimisation::Raw, engines: 1, threads: 1, parallelism }
     }
 
     /// Returns this cell at another level and size.
-    pub fn at(self, level: Level, engines: u64, threads: u64) -> Self {
+    pub fn at(self, level: Optimisation, engines: u64, threads: u64) -> Self {
         Self { level, engines, threads, ..self }
     }
 }
@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
     /// Returns the instructions of a kernel's code at level 0, with each place of its source once.
     pub fn code(&self, machine: usize, work: usize) -> Classes {
         let code = self.works[work].code();
-        lower(&code, &self.machines[machine], Level::Raw, (1, 1), Parallelism::Flow).instructions
+        lower(&code, &self.machines[machine], Optimisation::Raw, (1, 1), Parallelism::Flow).instructions
     }
 
     /// Returns the throughput of a cell.

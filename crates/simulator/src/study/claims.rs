@@ -6,7 +6,7 @@
 //! meaning of the words.
 
 use super::bench::{Bench, Cell, faster_memory, percent};
-use crate::lower::Level::{self, Bursts, Overlapped, Raw};
+use crate::lower::Optimisation::{self, Bursts, Overlapped, Raw};
 use crate::machine::Machine;
 use serde::Serialize;
 
@@ -189,12 +189,17 @@ impl Checks<'_, '_> {
         (memory, branch)
     }
 
-    fn gain(&mut self, work: usize, to: (Level, u64, u64), from: (Level, u64, u64)) -> f64 {
+    fn gain(&mut self, work: usize, to: (Optimisation, u64, u64), from: (Optimisation, u64, u64)) -> f64 {
         let cell = Cell::raw(IXP2800, work);
         self.bench.gain(cell.at(to.0, to.1, to.2), cell.at(from.0, from.1, from.2))
     }
 
-    fn gains(&mut self, works: &[usize], to: (Level, u64, u64), from: (Level, u64, u64)) -> Vec<f64> {
+    fn gains(
+        &mut self,
+        works: &[usize],
+        to: (Optimisation, u64, u64),
+        from: (Optimisation, u64, u64),
+    ) -> Vec<f64> {
         works.iter().map(|&work| self.gain(work, to, from)).collect()
     }
 

@@ -4,7 +4,7 @@ use super::bench::{Bench, Cell, faster_memory, percent};
 use super::coverage::coverage;
 use super::figure::{Figure, Kind};
 use super::guesses::tables_in;
-use crate::lower::Level;
+use crate::lower::Optimisation;
 use crate::machine::Home;
 use crate::placement::{Parallelism, Placement};
 use crate::program::Classes;
@@ -157,7 +157,7 @@ fn gains(bench: &Bench<'_>) -> Figure {
             faster_memory(&mut faster);
             let mut bench = Bench::new(vec![machine, faster], bench.works());
             let count = bench.works().len();
-            let mut mean = |to: (usize, Level, u64), from: (Level, u64)| {
+            let mut mean = |to: (usize, Optimisation, u64), from: (Optimisation, u64)| {
                 let gain = |work| {
                     let base = Cell::raw(0, work).at(from.0, from.1, from.1);
                     bench.gain(Cell::raw(to.0, work).at(to.1, to.2, to.2), base)
@@ -165,9 +165,9 @@ fn gains(bench: &Bench<'_>) -> Figure {
                 Some(100.0 * ((0..count).map(gain).sum::<f64>() / count.max(1) as f64 - 1.0))
             };
             let row = vec![
-                mean((0, Level::Overlapped, 1), (Level::Raw, 1)),
-                mean((0, Level::Bursts, 8), (Level::Overlapped, 8)),
-                mean((1, Level::Overlapped, 8), (Level::Overlapped, 8)),
+                mean((0, Optimisation::Overlapped, 1), (Optimisation::Raw, 1)),
+                mean((0, Optimisation::Bursts, 8), (Optimisation::Overlapped, 8)),
+                mean((1, Optimisation::Overlapped, 8), (Optimisation::Overlapped, 8)),
             ];
             rows.push((format!("{channels}, {command}, {entry}"), row));
         }
@@ -243,7 +243,7 @@ fn breakdown(bench: &mut Bench<'_>, machine: usize, name: &str) -> Figure {
 fn levels(bench: &mut Bench<'_>) -> Figure {
     let names = names(bench);
     let row = |(work, name)| {
-        let rates = Level::ALL.map(|level| bench.rate(Cell::raw(2, work).at(level, 1, 1)));
+        let rates = Optimisation::ALL.map(|level| bench.rate(Cell::raw(2, work).at(level, 1, 1)));
         let gain = 100.0 * (rates[2] / rates[0].max(f64::MIN_POSITIVE) - 1.0);
         (name, rates.into_iter().chain([gain]).map(Some).collect())
     };
@@ -261,7 +261,7 @@ fn scaling(bench: &mut Bench<'_>, parallelism: Parallelism, name: &str, threads:
     let row = |(work, name): (usize, String)| {
         let can = parallelism == Parallelism::Flow || bench.works()[work].is_divisible;
         let cell = Cell { parallelism, ..Cell::raw(2, work) };
-        let rate = |engines| can.then(|| bench.rate(cell.at(Level::Overlapped, engines, threads)));
+        let rate = |engines| can.then(|| bench.rate(cell.at(Optimisation::Overlapped, engines, threads)));
         (name, ENGINES.map(rate).to_vec())
     };
     let rows = names.into_iter().enumerate().map(row).collect();
@@ -283,9 +283,9 @@ fn bursts(bench: &mut Bench<'_>) -> Figure {
     let names = names(bench);
     let row = |(work, name)| {
         let cell = Cell::raw(2, work);
-        let base = bench.rate(cell.at(Level::Overlapped, 8, 8));
-        let bursts = bench.rate(cell.at(Level::Bursts, 8, 8));
-        let clock = faster.rate(Cell::raw(0, work).at(Level::Overlapped, 8, 8));
+        let base = bench.rate(cell.at(Optimisation::Overlapped, 8, 8));
+        let bursts = bench.rate(cell.at(Optimisation::Bursts, 8, 8));
+        let clock = faster.rate(Cell::raw(0, work).at(Optimisation::Overlapped, 8, 8));
         let gain = |rate: f64| Some(100.0 * (rate / base.max(f64::MIN_POSITIVE) - 1.0));
         (name, vec![gain(bursts), gain(clock)])
     };
@@ -302,7 +302,7 @@ fn bursts(bench: &mut Bench<'_>) -> Figure {
 /// bench's first.
 pub fn one(
     bench: &mut Bench<'_>,
-    level: Level,
+    level: Optimisation,
     engines: u64,
     threads: u64,
     parallelism: Parallelism,

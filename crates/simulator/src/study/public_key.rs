@@ -7,7 +7,7 @@
 use super::claims::{Bound, Checked};
 use super::figure::{Figure, Kind};
 use super::figures::{CLASSES, mean_row, owned, shares};
-use crate::lower::{Level, lower};
+use crate::lower::{Optimisation, lower};
 use crate::machine::Machine;
 use crate::placement::Parallelism;
 use crate::program::Program;
@@ -23,7 +23,7 @@ pub struct PublicKey<'a> {
 
 /// Returns the program of a pass or a lap at level 0.
 fn program(work: &Work, machine: &Machine) -> Program {
-    lower(work, machine, Level::Raw, (1, 1), Parallelism::Flow)
+    lower(work, machine, Optimisation::Raw, (1, 1), Parallelism::Flow)
 }
 
 /// Returns the share of multiplications and rotations by variables.
