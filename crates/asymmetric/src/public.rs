@@ -138,7 +138,7 @@ impl PublicKey {
     /// Fails if the plaintext is too long, or the key is not an RSA key.
     pub fn encrypt(&self, hashes: Option<(Hash, Hash)>, plaintext: &[u8]) -> Result<Vec<u8>, NoKey> {
         let key = self.rsa()?;
-        let padding = hashes.map_or(pkcs1(None), |(hash, mask)| oaep(hash, mask));
+        let padding = hashes.map_or_else(|| pkcs1(None), |(hash, mask)| oaep(hash, mask));
         key.encrypt(padding, plaintext).map_err(|_| NoKey)
     }
 }

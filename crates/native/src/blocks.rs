@@ -29,6 +29,7 @@ impl Context {
     }
 
     #[inline]
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "whatever takes the pointer changes the object")]
     pub(crate) const fn context(&mut self) -> *mut c::EVP_CIPHER_CTX {
         self.as_ptr()
     }
@@ -57,7 +58,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Without a key.
+    /// Makes one that refuses everything until it has a key.
     ///
     /// # Errors
     /// AES has no keys of that length, or there is no memory.

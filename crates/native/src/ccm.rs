@@ -26,10 +26,12 @@ impl Ccm {
     /// There are others, or CCM has no nonces or tags of these lengths.
     pub fn new(key: &[u8], nonce_bytes: u8, tag_bytes: u8, seals: bool) -> Result<Self, Refused> {
         // SAFETY: the functions take no arguments and return constants.
-        let cipher = match key.len() {
-            16 => unsafe { c::EVP_aes_128_ccm() },
-            32 => unsafe { c::EVP_aes_256_ccm() },
-            _ => return Err(Refused),
+        let cipher = unsafe {
+            match key.len() {
+                16 => c::EVP_aes_128_ccm(),
+                32 => c::EVP_aes_256_ccm(),
+                _ => return Err(Refused),
+            }
         };
         let mut ccm = Self { context: Context::new()?, nonce_bytes, tag_bytes };
         // SAFETY: the context lives, and the cipher is static; key and nonce follow.

@@ -65,9 +65,9 @@ impl Drop for ChaCha {
 }
 
 impl ChaCha {
-    /// Without a key.
+    /// Makes one that refuses everything until it has a key.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn without_key() -> Self {
         Self {
             poly: Poly([0; 512]),
             key: [0; 32],
@@ -269,7 +269,7 @@ mod tests {
             let mut ends: Vec<usize> =
                 cuts.iter().map(|cut| cut % (text.len() + 1)).chain([text.len()]).collect();
             ends.sort_unstable();
-            let mut chacha = ChaCha::new();
+            let mut chacha = ChaCha::without_key();
             let mut tag = [0; TAG];
             prop_assert!(chacha.begin(true, &nonce).is_err() && chacha.finish(&mut tag).is_err());
             chacha.set_key(&key).unwrap();

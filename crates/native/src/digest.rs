@@ -71,6 +71,7 @@ impl Context {
         unsafe { Self::take(c::EVP_MD_CTX_new()) }
     }
 
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "whatever takes the pointer changes the object")]
     pub(crate) const fn context(&mut self) -> *mut c::EVP_MD_CTX {
         self.as_ptr()
     }

@@ -180,9 +180,9 @@ impl Drop for Gcm {
 }
 
 impl Gcm {
-    /// Without a key.
+    /// Makes one that refuses everything until it has a key.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn without_key() -> Self {
         let key =
             HashKey { table: [[0; 2]; 16], multiply: None, hash_blocks: None, encrypt: None, is_fused: 0 };
         let zeros = [0; BLOCK];

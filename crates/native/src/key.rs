@@ -144,6 +144,7 @@ impl Context {
         unsafe { Self::take(c::EVP_PKEY_CTX_new_id(id, null_mut())) }
     }
 
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "whatever takes the pointer changes the object")]
     pub(crate) const fn context(&mut self) -> *mut c::EVP_PKEY_CTX {
         self.as_ptr()
     }

@@ -62,6 +62,7 @@ impl Natural {
         core::mem::forget(self);
     }
 
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "whatever takes the pointer changes the object")]
     pub(crate) const fn number_mut(&mut self) -> *mut c::BIGNUM {
         self.as_ptr()
     }

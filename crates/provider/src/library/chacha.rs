@@ -35,7 +35,7 @@ impl ChaCha {
         if let Some(own) = Own::new() {
             return Self::Own(own);
         }
-        Self::Library(sealane_native::ChaCha::new())
+        Self::Library(sealane_native::ChaCha::without_key())
     }
 
     /// Sets the key; a nonce must follow.

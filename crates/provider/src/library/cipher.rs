@@ -77,7 +77,7 @@ impl Cipher {
         Ok(match kind.mode {
             Mode::Cbc => Self::Blocks(Blocks::new(native::Mode::Cbc, kind.key_bytes)?),
             Mode::Ctr => Self::Blocks(Blocks::new(native::Mode::Ctr, kind.key_bytes)?),
-            Mode::Gcm => Self::Gcm(Box::new(Gcm::new())),
+            Mode::Gcm => Self::Gcm(Box::new(Gcm::without_key())),
             Mode::ChaCha20Poly1305 => Self::ChaCha(Box::new(ChaCha::new())),
         })
     }
