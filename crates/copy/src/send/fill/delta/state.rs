@@ -429,10 +429,43 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_cut_once_the_pieces_of_the_version_there_are_told() {
+        let mut state = State::default();
+        state.wait(compared(0, 4 * SPAN_BYTES_MAX, 2 * SPAN_BYTES_MAX));
+        state.files.get_mut(&0).unwrap().open(Some(2 * SPAN_BYTES_MAX));
+        state.next_message();
+        let mut ask = || match state.next_message() {
+            Some(Message::Sign(sign)) => sign.number,
+            other => panic!("{other:?}"),
+        };
+        let asked = [ask(), ask()];
+        assert!(state.next_job().is_none());
+        let piece = |start| Piece { start, bytes: 1 << 16, hash: [3; 16] };
+        for (number, start) in [(asked[0], 0), (asked[1], SPAN_BYTES_MAX)] {
+            let answered = state.answered(number).unwrap();
+            state.told(answered, Some(vec![vec![piece(start)]]));
+            if start == 0 {
+                let Some(Job::Cut { range, like, .. }) = state.next_job() else { panic!("none is cut") };
+                assert_eq!((range, like), (0..SPAN_BYTES_MAX, vec![piece(0)]));
+                assert!(state.next_job().is_none(), "the second is not told yet");
+            }
+        }
+        let Some(Job::Index { pieces, .. }) = state.next_job() else { panic!("all is told") };
+        assert_eq!(pieces, [piece(0), piece(SPAN_BYTES_MAX)]);
+        state.files.get_mut(&0).unwrap().phase = Phase::Matching(Some(Arc::new(Index::new(pieces))));
+        let Some(Job::Cut { range, like, .. }) = state.next_job() else { panic!("none is cut") };
+        assert_eq!((range, like), (SPAN_BYTES_MAX..2 * SPAN_BYTES_MAX, vec![piece(SPAN_BYTES_MAX)]));
+        let Some(Job::Cut { like, .. }) = state.next_job() else { panic!("the version ends before") };
+        assert!(like.is_empty());
+    }
+
+    #[test]
     fn segments_that_are_cut_ahead_are_bounded() {
         let mut state = State::default();
         state.wait(compared(0, 1 << 40, 1 << 20));
-        state.files.get_mut(&0).unwrap().open(Some(1 << 20));
+        // All is told, but one answer more is awaited.
+        let (told, next) = (BTreeMap::from([(0, Vec::new())]), 1 << 20);
+        state.files.get_mut(&0).unwrap().phase = Phase::Signing { next, open: 1, told };
         let mut cut = 0_usize;
         while let Some(job) = state.next_job() {
             let Job::Cut { range, .. } = job else { panic!("{job:?}") };
