@@ -12,6 +12,7 @@ mod support;
 
 use program::{sealane, skip, write};
 use sshd::PrivateSshd;
+use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ const ALL: [Way; 7] =
     [Way::Near, Way::ToDaemon, Way::FromDaemon, Way::ToHost, Way::FromHost, Way::ToSftp, Way::FromSftp];
 
 /// The rights of both clients.
-const RIGHTS: &str = "read,write,devices";
+const RIGHTS: &str = "read,write,delete,devices,privileges";
 
 /// The servers, and the homes of two clients.
 struct Scene {
@@ -61,6 +62,8 @@ struct Scene {
 struct Folders {
     name: String,
     root: PathBuf,
+    /// A file of the source was renamed: the target's is to go.
+    has_moved: Cell<bool>,
 }
 
 fn utf8(path: &Path) -> String {
@@ -137,15 +140,24 @@ impl Scene {
         // These change nothing of a whole copy of these sources.
         if chance.below(3) == 0 {
             let neutral =
-                ["-I", "--max-size=1T", "--filter-file=.none", "--numeric-ids", "--chmod=F+r", "-D"];
+                ["-I", "--max-size=1T", "--filter-file=.none", "--numeric-ids", "--chmod=F+r", "-D", "-X"];
             let option = chance.one_of(&neutral);
             let is_here = match option {
                 "--filter-file=.none" => way != Way::FromSftp,
-                "-D" => !matches!(way, Way::ToSftp | Way::FromSftp),
+                "-D" | "-X" => !matches!(way, Way::ToSftp | Way::FromSftp),
                 _ => true,
             };
             arguments.extend(is_here.then(|| option.to_owned()));
         }
+        // So does whatever the target, or an earlier copy, is used for.
+        if !matches!(way, Way::ToSftp | Way::FromSftp) && chance.below(3) == 0 {
+            let of_old = ["--in-place", "--in-place", "--link-dest=../earlier", "--copy-dest=../earlier"];
+            let option = chance.one_of(&of_old);
+            // Who looks at no times finds nothing in an earlier copy.
+            let makes_sense = option == "--in-place" || !arguments.iter().any(|given| given == "-I");
+            arguments.extend(makes_sense.then(|| option.to_owned()));
+        }
+        arguments.extend(folders.has_moved.get().then(|| "--delete".to_owned()));
         arguments.extend([from, to]);
         arguments
     }
@@ -176,12 +188,13 @@ impl Scene {
     fn history(&self, seed: u64, ways: &[Way]) -> Result<(), String> {
         let mut chance = Chance::new(seed);
         let name = format!("history{seed}");
-        let folders = Folders { root: self.served.root().join(&name), name };
+        let folders = Folders { root: self.served.root().join(&name), name, has_moved: Cell::new(false) };
         fs::create_dir_all(folders.at("source")).map_err(|error| error.to_string())?;
         tree::make(&folders.at("source"), TREE, &mut chance);
         whole_seconds(&folders.at("source")).map_err(|error| error.to_string())?;
         twin(&folders)?;
-        let mut told = vec![old_versions(&folders, &mut chance)?];
+        let earlier = old_versions(&folders, "earlier", &mut chance)?;
+        let mut told = vec![old_versions(&folders, "target", &mut chance)?, format!("{earlier} before")];
         for _ in 0..1 + chance.below(5) {
             let way = chance.one_of(ways);
             told.push(format!("{way:?}"));
@@ -243,12 +256,14 @@ fn twin(folders: &Folders) -> Result<(), String> {
         .ok_or_else(|| "cp -a failed".to_owned())
 }
 
-/// Gives the target old versions of large files, at times. Returns what was done.
-fn old_versions(folders: &Folders, chance: &mut Chance) -> Result<String, String> {
+/// Gives the target, or an earlier copy, old versions of large files, at times. Returns what was done.
+fn old_versions(folders: &Folders, place: &str, chance: &mut Chance) -> Result<String, String> {
+    let target = folders.at(place);
     if chance.below(2) == 0 {
-        return Ok("an empty target".to_owned());
+        // An earlier copy is a folder at least.
+        let made = if place == "earlier" { fs::create_dir(&target) } else { Ok(()) };
+        return made.map(|()| format!("nothing at {place}")).map_err(|error| error.to_string());
     }
-    let target = folders.at("target");
     let copied = Command::new("cp").arg("-a").arg(folders.at("source")).arg(&target).status();
     if !copied.map_err(|error| error.to_string())?.success() {
         return Err("cp -a failed".to_owned());
@@ -268,14 +283,25 @@ fn old_versions(folders: &Folders, chance: &mut Chance) -> Result<String, String
         let long_ago = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
         File::open(&path).and_then(|file| file.set_times(long_ago)).map_err(|error| error.to_string())?;
     }
-    Ok("old versions at the target".to_owned())
+    Ok(format!("old versions at {place}"))
 }
 
 /// Changes the source, or what runs have left, at times. Returns what was done.
 fn change(folders: &Folders, chance: &mut Chance) -> Result<String, String> {
-    let large = folders.at("source/d0/large0");
+    let names = ["source/d0/large0", "source/d0/moved0"].map(|name| folders.at(name));
+    let [large, free] = if names[0].exists() {
+        names
+    } else {
+        let [one, other] = names;
+        [other, one]
+    };
     let later = SystemTime::now() - Duration::from_secs(1000 - chance.below(900));
-    let told = match chance.below(8) {
+    let told = match chance.below(9) {
+        8 => {
+            fs::rename(&large, &free).map_err(|error| error.to_string())?;
+            folders.has_moved.set(true);
+            "a file is renamed"
+        }
         0 => {
             let file = File::options().write(true).open(&large).map_err(|error| error.to_string())?;
             file.write_all_at(&chance.bytes(70_000), chance.below(2 << 20))
@@ -337,7 +363,9 @@ fn judge(folders: &Folders, ended: &Ended) -> Vec<String> {
     let mut wrong = tree::differences(&folders.at("source"), &folders.at("target"));
     // Leftovers of runs of other clients or in other ways are named.
     let is_named = ended.events.iter().any(|event| event["event"] == "left");
-    let own = |path: &PathBuf| !path.starts_with("source") && !path.starts_with("twin");
+    let own = |path: &PathBuf| {
+        !path.starts_with("source") && !path.starts_with("twin") && !path.starts_with("earlier")
+    };
     let left: Vec<_> = tree::leftovers(&folders.root).into_iter().filter(own).collect();
     match is_named {
         true => wrong.retain(|text| !text.contains(".sealane-")),
@@ -357,7 +385,8 @@ fn the_end_of_every_history_is_right() {
 /// Returns the folders of a test with a tree, and the scene.
 fn scene_with_tree(name: &str) -> (Scene, Folders) {
     let scene = Scene::set();
-    let folders = Folders { root: scene.served.root().join(name), name: name.to_owned() };
+    let (root, name) = (scene.served.root().join(name), name.to_owned());
+    let folders = Folders { root, name, has_moved: Cell::new(false) };
     fs::create_dir_all(folders.at("source")).expect("folders");
     tree::make(&folders.at("source"), TREE, &mut Chance::new(7));
     whole_seconds(&folders.at("source")).expect("times");
