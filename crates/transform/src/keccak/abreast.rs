@@ -10,7 +10,7 @@
 use core::arch::x86_64::*;
 
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{methods, op};
+use crate::simd::{memory, methods, op};
 
 use super::{ROUND_CONSTANTS, ROUNDS, Sponge};
 
@@ -141,19 +141,7 @@ impl Words for Four {
         }
         op!(_mm256_or_si256(_mm256_slli_epi64::<BITS>(self.0), _mm256_srli_epi64::<BACK>(self.0)))
     }
-    /// # Safety
-    /// Four words at `from` are readable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn load(from: *const u64) -> Self {
-        op!(_mm256_loadu_si256(from.cast()))
-    }
-    /// # Safety
-    /// Four words at `to` are writable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the contract: four words; the module's contract for the features.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-    }
+    memory!(u64: _mm256_loadu_si256, _mm256_storeu_si256);
     /// # Safety
     /// `rows` has four pointers, with eight readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
@@ -191,19 +179,7 @@ impl Words for Eight {
         chi(self, b: Self, c: Self) = _mm512_ternarylogic_epi64::<0xd2>(self.0, b.0, c.0);
         rotl<const BITS: i32, const BACK: i32>(self) = _mm512_rol_epi64::<BITS>(self.0);
     }
-    /// # Safety
-    /// Eight words at `from` are readable. The CPU has AVX-512.
-    #[inline(always)]
-    unsafe fn load(from: *const u64) -> Self {
-        op!(_mm512_loadu_si512(from.cast()))
-    }
-    /// # Safety
-    /// Eight words at `to` are writable. The CPU has AVX-512.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the contract: eight words; the module's contract for the features.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-    }
+    memory!(u64: _mm512_loadu_si512, _mm512_storeu_si512);
     /// # Safety
     /// `rows` has eight pointers, with eight readable bytes at each plus `offset`. The CPU has AVX-512.
     #[inline(always)]

@@ -8,7 +8,7 @@
 use core::arch::x86_64::*;
 
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{methods, op};
+use crate::simd::{memory, methods, op};
 
 /// A word of each message.
 pub(crate) trait Longs: Copy {
@@ -146,19 +146,7 @@ impl Longs for Four {
         );
         shr<const BITS: u32>(self) = _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(BITS as i32));
     }
-    /// # Safety
-    /// Four words at `from` are readable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn load(from: *const u64) -> Self {
-        op!(_mm256_loadu_si256(from.cast()))
-    }
-    /// # Safety
-    /// Four words at `to` are writable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the contract: four words; the module's contract for the features.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-    }
+    memory!(u64: _mm256_loadu_si256, _mm256_storeu_si256);
     /// # Safety
     /// `rows` has four pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
@@ -189,19 +177,7 @@ impl Longs for Eight {
         rotr<const BITS: u32>(self) = _mm512_rorv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS)));
         shr<const BITS: u32>(self) = _mm512_srlv_epi64(self.0, _mm512_set1_epi64(i64::from(BITS)));
     }
-    /// # Safety
-    /// Eight words at `from` are readable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn load(from: *const u64) -> Self {
-        op!(_mm512_loadu_si512(from.cast()))
-    }
-    /// # Safety
-    /// Eight words at `to` are writable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u64) {
-        // SAFETY: the contract: eight words; the module's contract for the features.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-    }
+    memory!(u64: _mm512_loadu_si512, _mm512_storeu_si512);
     /// # Safety
     /// `rows` has eight pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX-512 F and BW.
     #[inline(always)]

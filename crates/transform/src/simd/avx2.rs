@@ -5,7 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Bits, Blocks, Planes, Words, methods, op};
+use super::{Bits, Blocks, Planes, Words, memory, methods, op};
 
 /// A ymm register.
 #[derive(Clone, Copy)]
@@ -94,19 +94,7 @@ impl Words for Y {
         let back = <Self as Words>::splat(32).sub(by);
         op!(_mm256_or_si256(_mm256_srlv_epi32(self.0, by.0), _mm256_sllv_epi32(self.0, back.0)))
     }
-    /// # Safety
-    /// Eight words at `from` are readable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn load(from: *const u32) -> Self {
-        op!(_mm256_loadu_si256(from.cast()))
-    }
-    /// # Safety
-    /// Eight words at `to` are writable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u32) {
-        // SAFETY: the contract: eight words; the module's contract for the features.
-        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
-    }
+    memory!(u32: _mm256_loadu_si256, _mm256_storeu_si256);
     /// # Safety
     /// `rows` has eight pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
@@ -135,12 +123,7 @@ impl Planes for Y {
         shl<const N: u32>(self) = _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(N as i32));
         shr<const N: u32>(self) = _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(N as i32));
     }
-    /// # Safety
-    /// Four 64-bit words at `from` are readable. The CPU has AVX2.
-    #[inline(always)]
-    unsafe fn load(from: *const u64) -> Self {
-        op!(_mm256_loadu_si256(from.cast()))
-    }
+    memory!(u64: _mm256_loadu_si256);
 }
 
 impl Blocks for Y {

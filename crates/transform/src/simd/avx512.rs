@@ -5,7 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Bits, Planes, Words, methods, op};
+use super::{Bits, Planes, Words, memory, methods, op};
 
 /// A zmm register.
 #[derive(Clone, Copy)]
@@ -133,19 +133,7 @@ impl Words for Z {
             _mm512_broadcast_i32x4(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
         );
     }
-    /// # Safety
-    /// Sixteen words at `from` are readable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn load(from: *const u32) -> Self {
-        op!(_mm512_loadu_si512(from.cast()))
-    }
-    /// # Safety
-    /// Sixteen words at `to` are writable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u32) {
-        // SAFETY: the contract: sixteen words; the module's contract for the features.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-    }
+    memory!(u32: _mm512_loadu_si512, _mm512_storeu_si512);
     // Lanes come in pairs that are joined while they load: halves of rows save a quarter of the shuffles.
     /// # Safety
     /// `rows` has sixteen pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX-512 F.
@@ -200,10 +188,5 @@ impl Planes for Z {
         shl<const N: u32>(self) = _mm512_slli_epi64::<N>(self.0);
         shr<const N: u32>(self) = _mm512_srli_epi64::<N>(self.0);
     }
-    /// # Safety
-    /// Eight 64-bit words at `from` are readable. The CPU has AVX-512 F.
-    #[inline(always)]
-    unsafe fn load(from: *const u64) -> Self {
-        op!(_mm512_loadu_si512(from.cast()))
-    }
+    memory!(u64: _mm512_loadu_si512);
 }

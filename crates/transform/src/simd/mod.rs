@@ -36,8 +36,31 @@ macro_rules! methods {
     )*};
 }
 
+/// The methods by which a vector is read and, where that is needed, written, with any alignment.
 #[cfg(target_arch = "x86_64")]
-pub(crate) use {methods, op};
+macro_rules! memory {
+    ($element:ty: $load:ident $(, $store:ident)?) => {
+        /// # Safety
+        /// A vector of elements at `from` is readable.
+        #[inline(always)]
+        unsafe fn load(from: *const $element) -> Self {
+            // SAFETY: the contract: so much is readable; the module's contract for the features.
+            Self(unsafe { $load(from.cast()) })
+        }
+        $(
+            /// # Safety
+            /// A vector of elements at `to` is writable.
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $element) {
+                // SAFETY: the contract: so much is writable; the module's contract for the features.
+                unsafe { $store(to.cast(), self.0) }
+            }
+        )?
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use {memory, methods, op};
 
 /// Bitwise logic.
 pub(crate) trait Bits: Copy {
