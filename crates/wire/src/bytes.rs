@@ -1,5 +1,27 @@
 //! Reads and writes big-endian fields at fixed places. The views have checked that the places exist.
 
+/// Methods of a view that read or write one field at a fixed place each.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $read:ident $(::<$count:literal>)? ($at:literal);)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&self) -> $kind {
+            $crate::bytes::$read $(::<$count>)? (self.0.as_ref(), $at).into()
+        }
+    )*};
+    ($($(#[$doc:meta])* $name:ident($kind:ty) = $put:ident($at:literal);)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&mut self, value: $kind) {
+            $crate::bytes::$put(self.0.as_mut(), $at, value);
+        }
+    )*};
+}
+
+pub(crate) use fields;
+
+pub(crate) fn u8_at(bytes: &[u8], at: usize) -> u8 {
+    bytes[at]
+}
+
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

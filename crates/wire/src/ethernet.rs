@@ -1,6 +1,6 @@
 //! Ethernet II, and FDDI with LLC and SNAP (RFC 1042, RFC 1390): the frames that carry IP on a local network.
 
-use crate::bytes::{array_at, put_u16, u16_at};
+use crate::bytes::{fields, put_u16, u16_at};
 use crate::malformed::{Malformed, at_least};
 
 /// A station's 48-bit address.
@@ -40,19 +40,13 @@ impl<B: AsRef<[u8]>> Ethernet<B> {
         Ok(Self(frame))
     }
 
-    /// Returns the destination address.
-    pub fn destination(&self) -> MacAddress {
-        array_at(self.0.as_ref(), 0)
-    }
-
-    /// Returns the source address.
-    pub fn source(&self) -> MacAddress {
-        array_at(self.0.as_ref(), 6)
-    }
-
-    /// Returns the protocol of the payload, see [`ethertype`].
-    pub fn ethertype(&self) -> u16 {
-        u16_at(self.0.as_ref(), 12)
+    fields! {
+        /// Returns the destination address.
+        destination: MacAddress = array_at(0);
+        /// Returns the source address.
+        source: MacAddress = array_at(6);
+        /// Returns the protocol of the payload, see [`ethertype`].
+        ethertype: u16 = u16_at(12);
     }
 
     /// Returns the bytes behind the header, with the padding of short frames.
@@ -114,19 +108,13 @@ impl<B: AsRef<[u8]>> Fddi<B> {
         Ok(Self(frame))
     }
 
-    /// Returns the destination address.
-    pub fn destination(&self) -> MacAddress {
-        array_at(self.0.as_ref(), 1)
-    }
-
-    /// Returns the source address.
-    pub fn source(&self) -> MacAddress {
-        array_at(self.0.as_ref(), 7)
-    }
-
-    /// Returns the protocol of the payload, see [`ethertype`].
-    pub fn ethertype(&self) -> u16 {
-        u16_at(self.0.as_ref(), 19)
+    fields! {
+        /// Returns the destination address.
+        destination: MacAddress = array_at(1);
+        /// Returns the source address.
+        source: MacAddress = array_at(7);
+        /// Returns the protocol of the payload, see [`ethertype`].
+        ethertype: u16 = u16_at(19);
     }
 
     /// Returns the bytes behind the headers.

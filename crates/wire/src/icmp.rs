@@ -1,6 +1,6 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443), which share their first eight bytes.
 
-use crate::bytes::{array_at, put_u16, u16_at};
+use crate::bytes::{array_at, fields, put_u16};
 use crate::checksum::Sum;
 use crate::malformed::{Malformed, at_least};
 
@@ -47,19 +47,13 @@ impl<B: AsRef<[u8]>> Icmp<B> {
         Ok(Self(message))
     }
 
-    /// Returns the message's type, see [`icmp_kind`] and [`icmp6_kind`].
-    pub fn kind(&self) -> u8 {
-        self.0.as_ref()[0]
-    }
-
-    /// Returns the code, which refines the type.
-    pub fn code(&self) -> u8 {
-        self.0.as_ref()[1]
-    }
-
-    /// Returns the checksum as it was sent; [`Self::checksum_is_right`] verifies it.
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.0.as_ref(), 2)
+    fields! {
+        /// Returns the checksum as it was sent; [`Self::checksum_is_right`] verifies it.
+        checksum: u16 = u16_at(2);
+        /// Returns the message's type, see [`icmp_kind`] and [`icmp6_kind`].
+        kind: u8 = u8_at(0);
+        /// Returns the code, which refines the type.
+        code: u8 = u8_at(1);
     }
 
     /// Returns whether the checksum is right.

@@ -1,6 +1,6 @@
 //! The layouts of ESP (RFC 4303) and AH (RFC 4302).
 
-use crate::bytes::{put_u16, put_u32, u32_at};
+use crate::bytes::{fields, put_u16, put_u32};
 use crate::malformed::{Malformed, at_least};
 
 /// Bytes of ESP's header: SPI and sequence number.
@@ -22,14 +22,11 @@ impl<B: AsRef<[u8]>> Esp<B> {
         Ok(Self(packet))
     }
 
-    /// Returns the security parameters index.
-    pub fn spi(&self) -> u32 {
-        u32_at(self.0.as_ref(), 0)
-    }
-
-    /// Returns the sequence number's low 32 bits.
-    pub fn sequence_number(&self) -> u32 {
-        u32_at(self.0.as_ref(), 4)
+    fields! {
+        /// Returns the security parameters index.
+        spi: u32 = u32_at(0);
+        /// Returns the sequence number's low 32 bits.
+        sequence_number: u32 = u32_at(4);
     }
 
     /// Returns the bytes behind the header: IV, ciphertext, check value.
@@ -136,24 +133,18 @@ impl<B: AsRef<[u8]>> Ah<B> {
         Ok(Self(packet))
     }
 
-    /// Returns the protocol of the payload, see [`crate::protocol`].
-    pub fn next_header(&self) -> u8 {
-        self.0.as_ref()[0]
+    fields! {
+        /// Returns the security parameters index.
+        spi: u32 = u32_at(4);
+        /// Returns the sequence number's low 32 bits.
+        sequence_number: u32 = u32_at(8);
+        /// Returns the protocol of the payload, see [`crate::protocol`].
+        next_header: u8 = u8_at(0);
     }
 
     /// Returns the length in bytes of the header, its check value and its padding.
     pub fn header_bytes(&self) -> usize {
         (usize::from(self.0.as_ref()[1]) + 2) * 4
-    }
-
-    /// Returns the security parameters index.
-    pub fn spi(&self) -> u32 {
-        u32_at(self.0.as_ref(), 4)
-    }
-
-    /// Returns the sequence number's low 32 bits.
-    pub fn sequence_number(&self) -> u32 {
-        u32_at(self.0.as_ref(), 8)
     }
 
     /// Returns the check value with its padding.
@@ -166,9 +157,6 @@ impl<B: AsRef<[u8]>> Ah<B> {
         &self.0.as_ref()[self.header_bytes()..]
     }
 }
-
-/// Methods that edit the packet.
-impl<B: AsRef<[u8]> + AsMut<[u8]>> Ah<B> {}
 
 /// The fields of AH's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

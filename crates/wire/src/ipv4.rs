@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791), with the traffic class of RFC 2474 and RFC 3168.
 
-use crate::bytes::{array_at, put_u16, u16_at};
+use crate::bytes::{fields, put_u16, u16_at};
 use crate::checksum::{Sum, update};
 use crate::malformed::{Malformed, at_least};
 use std::net::Ipv4Addr;
@@ -50,14 +50,23 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         usize::from(self.0.as_ref()[0] & 15) * 4
     }
 
-    /// Returns the length of the packet in bytes.
-    pub fn total_bytes(&self) -> usize {
-        usize::from(u16_at(self.0.as_ref(), 2))
-    }
-
-    /// Returns the type of service: DSCP and ECN together.
-    pub fn traffic_class(&self) -> u8 {
-        self.0.as_ref()[1]
+    fields! {
+        /// Returns the length of the packet in bytes.
+        total_bytes: usize = u16_at(2);
+        /// Returns the identification, which all fragments of a packet share.
+        identification: u16 = u16_at(4);
+        /// Returns the header's checksum.
+        checksum: u16 = u16_at(10);
+        /// Returns the source address.
+        source: Ipv4Addr = array_at::<4>(12);
+        /// Returns the destination address.
+        destination: Ipv4Addr = array_at::<4>(16);
+        /// Returns the type of service: DSCP and ECN together.
+        traffic_class: u8 = u8_at(1);
+        /// Returns the number of hops left.
+        time_to_live: u8 = u8_at(8);
+        /// Returns the protocol of the payload, see [`crate::protocol`].
+        protocol: u8 = u8_at(9);
     }
 
     /// Returns the differentiated services code point.
@@ -68,11 +77,6 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
     /// Returns the explicit congestion notification (RFC 3168): 0 not capable, 1 and 2 capable, 3 congested.
     pub fn ecn(&self) -> u8 {
         self.traffic_class() & 3
-    }
-
-    /// Returns the identification, which all fragments of a packet share.
-    pub fn identification(&self) -> u16 {
-        u16_at(self.0.as_ref(), 4)
     }
 
     /// Returns whether the packet must not be fragmented.
@@ -95,34 +99,9 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         u16_at(self.0.as_ref(), 6) & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// Returns the number of hops left.
-    pub fn time_to_live(&self) -> u8 {
-        self.0.as_ref()[8]
-    }
-
-    /// Returns the protocol of the payload, see [`crate::protocol`].
-    pub fn protocol(&self) -> u8 {
-        self.0.as_ref()[9]
-    }
-
-    /// Returns the header's checksum.
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.0.as_ref(), 10)
-    }
-
     /// Returns whether the header's checksum is right.
     pub fn checksum_is_right(&self) -> bool {
         Sum::new().bytes(&self.0.as_ref()[..self.header_bytes()]).is_right()
-    }
-
-    /// Returns the source address.
-    pub fn source(&self) -> Ipv4Addr {
-        array_at::<4>(self.0.as_ref(), 12).into()
-    }
-
-    /// Returns the destination address.
-    pub fn destination(&self) -> Ipv4Addr {
-        array_at::<4>(self.0.as_ref(), 16).into()
     }
 
     /// Returns the options with their padding.

@@ -1,6 +1,6 @@
 //! IPv6 (RFC 8200) and its extension headers.
 
-use crate::bytes::{array_at, put_u16, u16_at, u32_at};
+use crate::bytes::{fields, put_u16, u16_at, u32_at};
 use crate::checksum::Sum;
 use crate::malformed::{Malformed, at_least};
 use crate::protocol;
@@ -67,34 +67,22 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         u32_at(self.0.as_ref(), 0) & 0xf_ffff
     }
 
-    /// Returns the length in bytes of everything behind the header, extensions included.
-    pub fn payload_bytes(&self) -> usize {
-        usize::from(u16_at(self.0.as_ref(), 4))
+    fields! {
+        /// Returns the length in bytes of everything behind the header, extensions included.
+        payload_bytes: usize = u16_at(4);
+        /// Returns the source address.
+        source: Ipv6Addr = array_at::<16>(8);
+        /// Returns the destination address.
+        destination: Ipv6Addr = array_at::<16>(24);
+        /// Returns the protocol of the header that follows, see [`crate::protocol`].
+        next_header: u8 = u8_at(6);
+        /// Hops left.
+        hop_limit: u8 = u8_at(7);
     }
 
     /// Returns the length of the packet in bytes.
     pub fn total_bytes(&self) -> usize {
         IPV6_BYTES + self.payload_bytes()
-    }
-
-    /// Returns the protocol of the header that follows, see [`crate::protocol`].
-    pub fn next_header(&self) -> u8 {
-        self.0.as_ref()[6]
-    }
-
-    /// Hops left.
-    pub fn hop_limit(&self) -> u8 {
-        self.0.as_ref()[7]
-    }
-
-    /// Returns the source address.
-    pub fn source(&self) -> Ipv6Addr {
-        array_at::<16>(self.0.as_ref(), 8).into()
-    }
-
-    /// Returns the destination address.
-    pub fn destination(&self) -> Ipv6Addr {
-        array_at::<16>(self.0.as_ref(), 24).into()
     }
 
     /// Returns the bytes behind the header, extensions included.

@@ -1,8 +1,9 @@
 //! TCP (RFC 9293), its options (RFC 7323, RFC 2018) and ECN's flags (RFC 3168).
 
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::bytes::{fields, put_u16, put_u32, u32_at};
 use crate::checksum::Sum;
 use crate::malformed::{Malformed, at_least};
+use std::fmt;
 use std::ops::BitOr;
 
 /// Bytes of a header without options.
@@ -12,10 +13,12 @@ pub const TCP_BYTES: usize = 20;
 const OPTIONS_MAX_BYTES: usize = 40;
 
 /// The flags of a segment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
+    /// No flag.
+    pub const NONE: Self = Self(0);
     /// No more data from the sender.
     pub const FIN: Self = Self(1);
     /// Sequence numbers start here.
@@ -52,6 +55,13 @@ impl TcpFlags {
     }
 }
 
+impl fmt::Debug for TcpFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = [(1, 'F'), (2, 'S'), (4, 'R'), (8, 'P'), (16, '.'), (32, 'U'), (64, 'E'), (128, 'W')];
+        letters.iter().filter(|(bit, _)| self.0 & bit != 0).try_for_each(|(_, letter)| write!(f, "{letter}"))
+    }
+}
+
 impl BitOr for TcpFlags {
     type Output = Self;
 
@@ -85,24 +95,21 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         usize::from(self.0.as_ref()[12] >> 4) * 4
     }
 
-    /// Returns the sender's port.
-    pub fn source_port(&self) -> u16 {
-        u16_at(self.0.as_ref(), 0)
-    }
-
-    /// Returns the receiver's port.
-    pub fn destination_port(&self) -> u16 {
-        u16_at(self.0.as_ref(), 2)
-    }
-
-    /// Returns the number of the first byte of data, or of SYN.
-    pub fn sequence_number(&self) -> u32 {
-        u32_at(self.0.as_ref(), 4)
-    }
-
-    /// Returns the number of the byte expected next.
-    pub fn acknowledgment_number(&self) -> u32 {
-        u32_at(self.0.as_ref(), 8)
+    fields! {
+        /// Returns the sender's port.
+        source_port: u16 = u16_at(0);
+        /// Returns the receiver's port.
+        destination_port: u16 = u16_at(2);
+        /// Returns the number of the first byte of data, or of SYN.
+        sequence_number: u32 = u32_at(4);
+        /// Returns the number of the byte expected next.
+        acknowledgment_number: u32 = u32_at(8);
+        /// Returns the number of bytes that the sender accepts, before scaling.
+        window: u16 = u16_at(14);
+        /// Returns the checksum as it was sent; [`Self::checksum_is_right`] verifies it.
+        checksum: u16 = u16_at(16);
+        /// Returns the end of urgent data, counted from the sequence number.
+        urgent_pointer: u16 = u16_at(18);
     }
 
     /// Returns the control bits (RFC 9293, section 3.1).
@@ -110,24 +117,9 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         TcpFlags(self.0.as_ref()[13])
     }
 
-    /// Returns the number of bytes that the sender accepts, before scaling.
-    pub fn window(&self) -> u16 {
-        u16_at(self.0.as_ref(), 14)
-    }
-
-    /// Returns the checksum as it was sent; [`Self::checksum_is_right`] verifies it.
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.0.as_ref(), 16)
-    }
-
     /// Returns whether the checksum is right. `pseudo` is the packet's pseudo-header.
     pub fn checksum_is_right(&self, pseudo: Sum) -> bool {
         pseudo.bytes(self.0.as_ref()).is_right()
-    }
-
-    /// Returns the end of urgent data, counted from the sequence number.
-    pub fn urgent_pointer(&self) -> u16 {
-        u16_at(self.0.as_ref(), 18)
     }
 
     /// Returns the options as bytes.
@@ -148,24 +140,15 @@ impl<B: AsRef<[u8]>> Tcp<B> {
 
 /// Methods that edit the segment. They leave the checksum as it is.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
-    /// Sets the sender's port.
-    pub fn set_source_port(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 0, value);
-    }
-
-    /// Sets the receiver's port.
-    pub fn set_destination_port(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 2, value);
-    }
-
-    /// Sets the window, scaled.
-    pub fn set_window(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 14, value);
-    }
-
-    /// Sets the checksum field to the given value.
-    pub fn set_checksum(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 16, value);
+    fields! {
+        /// Sets the sender's port.
+        set_source_port(u16) = put_u16(0);
+        /// Sets the receiver's port.
+        set_destination_port(u16) = put_u16(2);
+        /// Sets the window, scaled.
+        set_window(u16) = put_u16(14);
+        /// Sets the checksum field to the given value.
+        set_checksum(u16) = put_u16(16);
     }
 
     /// Computes the checksum. `pseudo` is the packet's pseudo-header.

@@ -1,6 +1,6 @@
 //! UDP (RFC 768).
 
-use crate::bytes::{put_u16, u16_at};
+use crate::bytes::{fields, put_u16, u16_at};
 use crate::checksum::Sum;
 use crate::malformed::{Malformed, at_least};
 
@@ -27,24 +27,15 @@ impl<B: AsRef<[u8]>> Udp<B> {
         Ok(Self(datagram))
     }
 
-    /// Returns the sender's port.
-    pub fn source_port(&self) -> u16 {
-        u16_at(self.0.as_ref(), 0)
-    }
-
-    /// Returns the receiver's port.
-    pub fn destination_port(&self) -> u16 {
-        u16_at(self.0.as_ref(), 2)
-    }
-
-    /// Returns the length in bytes of header and data.
-    pub fn total_bytes(&self) -> usize {
-        usize::from(u16_at(self.0.as_ref(), 4))
-    }
-
-    /// Returns the checksum; 0 means that there is no checksum.
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.0.as_ref(), 6)
+    fields! {
+        /// Returns the sender's port.
+        source_port: u16 = u16_at(0);
+        /// Returns the receiver's port.
+        destination_port: u16 = u16_at(2);
+        /// Returns the length in bytes of header and data.
+        total_bytes: usize = u16_at(4);
+        /// Returns the checksum; 0 means that there is no checksum.
+        checksum: u16 = u16_at(6);
     }
 
     /// Returns whether the checksum is right, or absent. `pseudo` is the packet's pseudo-header.
@@ -60,19 +51,13 @@ impl<B: AsRef<[u8]>> Udp<B> {
 
 /// Methods that edit the datagram. They leave the checksum as it is.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
-    /// Sets the sender's port.
-    pub fn set_source_port(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 0, value);
-    }
-
-    /// Sets the receiver's port.
-    pub fn set_destination_port(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 2, value);
-    }
-
-    /// Sets the checksum field to the given value.
-    pub fn set_checksum(&mut self, value: u16) {
-        put_u16(self.0.as_mut(), 6, value);
+    fields! {
+        /// Sets the sender's port.
+        set_source_port(u16) = put_u16(0);
+        /// Sets the receiver's port.
+        set_destination_port(u16) = put_u16(2);
+        /// Sets the checksum field to the given value.
+        set_checksum(u16) = put_u16(6);
     }
 
     /// Computes the checksum. `pseudo` is the packet's pseudo-header.
