@@ -33,13 +33,18 @@ fn authorised(key: PublicKey) -> Arc<AuthorisedPeers> {
 
 type Accepted = Result<(Channel, AuthorisedPeer), PeerError>;
 
-fn listen(server: Identity, admitted: PublicKey) -> (HostPort, thread::JoinHandle<Accepted>) {
+fn bound() -> (TcpListener, HostPort) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
+    (listener, HostPort { host: "127.0.0.1".into(), port })
+}
+
+fn listen(server: Identity, admitted: PublicKey) -> (HostPort, thread::JoinHandle<Accepted>) {
+    let (listener, address) = bound();
     let thread = thread::spawn(move || {
         accept_tls(APPLICATION, listener.accept().unwrap().0, &server, authorised(admitted), soon())
     });
-    (HostPort { host: "127.0.0.1".into(), port }, thread)
+    (address, thread)
 }
 
 #[test]
@@ -48,8 +53,7 @@ fn who_is_cut_off_before_saying_anything_tries_again() {
     let trust = ServerTrust::exactly(server.public_key());
     let admitted = authorised(client.public_key());
     for cuts in [0, 2, 3, 4] {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+        let (listener, address) = bound();
         thread::scope(|scope| {
             let (server, admitted) = (&server, &admitted);
             let accepted = scope.spawn(move || {
@@ -144,6 +148,15 @@ fn other_client(
 ) -> (Result<(), ChannelError>, Accepted) {
     let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let config = client_config(groups, alpn, &client, &server.public_key());
+    shake(config, server, &client)
+}
+
+/// Shakes hands by this configuration of a client. Returns the outcome at both ends.
+fn shake(
+    config: Arc<ClientConfig>,
+    server: Identity,
+    client: &Identity,
+) -> (Result<(), ChannelError>, Accepted) {
     let (address, accepted) = listen(server, client.public_key());
     let stream = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
     let name = rustls::pki_types::ServerName::from(stream.peer_addr().unwrap().ip());
@@ -152,6 +165,15 @@ fn other_client(
     let shaken = handshake(APPLICATION, &wire, &mut connection, client.public_key(), soon());
     drop(wire);
     (shaken, accepted.join().unwrap())
+}
+
+/// Reads one record, with its header.
+fn first_record(from: &mut TcpStream) -> Vec<u8> {
+    let mut record = vec![0; 5];
+    from.read_exact(&mut record).unwrap();
+    record.resize(5 + usize::from(u16::from_be_bytes([record[3], record[4]])), 0);
+    from.read_exact(&mut record[5..]).unwrap();
+    record
 }
 
 #[test]
@@ -184,8 +206,7 @@ fn the_application_must_be_named() {
 fn a_server_without_the_hybrid_group_is_refused() {
     let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let trust = ServerTrust::exactly(server.public_key());
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+    let (listener, address) = bound();
     let served = thread::spawn(move || {
         let provider =
             CryptoProvider { kx_groups: vec![aws_lc_rs::kx_group::X25519], ..(**PROVIDER).clone() };
@@ -209,18 +230,13 @@ fn what_came_with_the_handshake_is_not_forgotten() {
     let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let trust = ServerTrust::exactly(server.public_key());
     let (address, accepted) = listen(server, client.public_key());
-    let between = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = between.local_addr().unwrap().port();
+    let (between, proxied) = bound();
     let proxy = thread::spawn(move || {
         let (mut client, _) = between.accept().unwrap();
         let mut server = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
         let mut back = (server.try_clone().unwrap(), client.try_clone().unwrap());
         let backwards = thread::spawn(move || io::copy(&mut back.0, &mut back.1));
-        let mut hello = [0; 5];
-        client.read_exact(&mut hello).unwrap();
-        let mut rest = vec![0; usize::from(u16::from_be_bytes([hello[3], hello[4]]))];
-        client.read_exact(&mut rest).unwrap();
-        server.write_all(&[&hello[..], &rest].concat()).unwrap();
+        server.write_all(&first_record(&mut client)).unwrap();
         // The rest is one piece: the end of the handshake, a frame, and the end of the stream.
         let mut all = Vec::new();
         client.read_to_end(&mut all).unwrap();
@@ -228,8 +244,7 @@ fn what_came_with_the_handshake_is_not_forgotten() {
         server.write_all(&all).unwrap();
         (server, backwards)
     });
-    let address = HostPort { host: "127.0.0.1".into(), port };
-    let mut ours = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap();
+    let mut ours = connect_tls(APPLICATION, &proxied, &client, &trust, soon()).unwrap();
     ours.send(b"early", soon()).unwrap();
     // It gets no answer, because the server has not seen a byte yet.
     assert!(matches!(ours.close(after(1)), Err(ChannelError::Deadline { .. })));

@@ -306,6 +306,37 @@ fn bytes_that_are_no_key_are_refused() {
     }
 }
 
+/// The methods of both kinds of verifiers that [`Old`] changes, or leaves to the one within.
+macro_rules! judges_ed25519_alone {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _cert: &CertificateDer<'_>,
+            _dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(judge::no_tls12())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            self.0.verify_tls13_signature(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
+}
+
 /// Judges as an end that knows keys of Ed25519 alone.
 #[derive(Debug)]
 struct Old<T: ?Sized>(Arc<T>);
@@ -322,31 +353,7 @@ impl ServerCertVerifier for Old<dyn ServerCertVerifier> {
         self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(judge::no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    judges_ed25519_alone!();
 }
 
 impl ClientCertVerifier for Old<dyn ClientCertVerifier> {
@@ -363,31 +370,7 @@ impl ClientCertVerifier for Old<dyn ClientCertVerifier> {
         self.0.verify_client_cert(end_entity, intermediates, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(judge::no_tls12())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    judges_ed25519_alone!();
 }
 
 #[track_caller]
@@ -405,14 +388,9 @@ fn an_older_client_is_told_of_and_gets_no_weaker_proof() {
             .clone();
     let old = Old(Arc::new(judge::tests::of_server(&server.public_key())) as Arc<dyn ServerCertVerifier>);
     config.dangerous().set_certificate_verifier(Arc::new(old));
-    let (address, accepted) = listen(server, client.public_key());
-    let stream = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
-    let name = ServerName::from(stream.peer_addr().unwrap().ip());
-    let mut connection = Connection::from(ClientConnection::new(Arc::new(config), name).unwrap());
-    let wire = Wire::socket(stream.into()).unwrap();
-    handshake(APPLICATION, &wire, &mut connection, client.public_key(), soon()).unwrap_err();
-    drop(wire);
-    check_no_hybrid(&accepted.join().unwrap().unwrap_err());
+    let (shaken, accepted) = shake(Arc::new(config), server, &client);
+    shaken.unwrap_err();
+    check_no_hybrid(&accepted.unwrap_err());
 }
 
 #[test]
@@ -420,8 +398,7 @@ fn a_hybrid_client_says_that_a_server_is_older() {
     let (server, client) = (Identity::generate().unwrap(), hybrid());
     let trust = ServerTrust::exactly(server.public_key());
     let old = Old(Arc::new(judge::tests::of_client(&client.public_key())) as Arc<dyn ClientCertVerifier>);
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+    let (listener, address) = bound();
     let served = thread::spawn(move || {
         let keys = rustls::server::AlwaysResolvesServerRawPublicKeys::new(server.certified());
         let mut config = rustls::ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
@@ -445,8 +422,7 @@ fn an_offer_that_was_stripped_on_the_way_ends_the_handshake() {
         let client = hybrid();
         let (trust, kind) = (ServerTrust::exactly(server.public_key()), server.public_key().kind());
         let (address, accepted) = listen(server, client.public_key());
-        let between = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = between.local_addr().unwrap().port();
+        let (between, proxied) = bound();
         let proxy = thread::spawn(move || {
             let (mut client, _) = between.accept().unwrap();
             let mut server = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
@@ -455,20 +431,16 @@ fn an_offer_that_was_stripped_on_the_way_ends_the_handshake() {
                 let _ = io::copy(&mut back.0, &mut back.1);
                 let _ = back.1.shutdown(std::net::Shutdown::Write);
             });
-            let mut head = [0; 5];
-            client.read_exact(&mut head).unwrap();
-            let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
-            client.read_exact(&mut hello).unwrap();
+            let mut hello = first_record(&mut client);
             let offered = [0xfe, 0x30, 0x08, 0x07];
             let at = hello.windows(4).position(|window| window == offered).expect("both schemes");
             hello[at..at + 2].copy_from_slice(&[0x08, 0x07]);
-            server.write_all(&[&head[..], &hello].concat()).unwrap();
+            server.write_all(&hello).unwrap();
             let _ = io::copy(&mut client, &mut server);
             let _ = server.shutdown(std::net::Shutdown::Write);
             backwards.join().unwrap();
         });
-        let address = HostPort { host: "127.0.0.1".into(), port };
-        let near = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap_err();
+        let near = connect_tls(APPLICATION, &proxied, &client, &trust, soon()).unwrap_err();
         let far = accepted.join().unwrap().unwrap_err();
         match kind {
             KeyKind::Hybrid => check_no_hybrid(&far),
