@@ -230,7 +230,7 @@ impl Filler<'_> {
     /// Handles an open file whose content is not sent: its size is not wanted, it goes under another of its names, the receiver has it,
     /// or has a newer one, or nothing is sent at all. Returns `None` for others.
     fn without_content(
-        &mut self,
+        &self,
         candidate: &Candidate,
         open: &OpenFile,
         identity: &[u8; 16],

@@ -205,6 +205,12 @@ struct Account<'a> {
     filter: Filter,
 }
 
+/// How folders are compared by their digests, and where that begins.
+struct ByFolders {
+    rules: folders::Rules,
+    starts: Vec<Vec<u8>>,
+}
+
 impl<'a> Account<'a> {
     fn of(side: &ReceivingSide<'a>) -> Result<Self, Error> {
         let ReceivingSide { plan, skip_same, update, .. } = *side;
@@ -220,8 +226,8 @@ impl<'a> Account<'a> {
         reads.then_some(self.plan.terms.lanes)
     }
 
-    /// Decides whether folders are compared by their digests: returns by which rules, and where that begins.
-    fn by_folders(&self, target: &Target) -> Result<Option<(folders::Rules, Vec<Vec<u8>>)>, Error> {
+    /// Decides whether folders are compared by their digests.
+    fn by_folders(&self, target: &Target) -> Result<Option<ByFolders>, Error> {
         let (plan, permit) = (self.plan, &self.permit);
         let by_folders = self.skip_same
             && self.readers().is_none()
@@ -233,7 +239,7 @@ impl<'a> Account<'a> {
         let starts = starting_folders(target, permit)?;
         // If there is nothing to compare, the sender would walk its whole tree for nothing.
         let has_entries = starts.iter().any(|path| target.has_entries(path));
-        Ok(has_entries.then(|| (folders::Rules::new(key, &plan.preserve), starts)))
+        Ok(has_entries.then(|| ByFolders { rules: folders::Rules::new(key, &plan.preserve), starts }))
     }
 
     fn tell(
@@ -280,7 +286,7 @@ impl<'a> Account<'a> {
             folders::tell_names(target, &self.permit, lanes, &mut tell)?;
         }
         ends::possessions(&receiving.files.resumable, survey, by_folders.is_none(), &mut tell)?;
-        let Some((target, (rules, starts))) = surveyed.zip(by_folders) else { return Ok(()) };
+        let Some((target, ByFolders { rules, starts })) = surveyed.zip(by_folders) else { return Ok(()) };
         let permit = &self.permit;
         let is_named = permit.names().is_some() || permit.has_patterns() || permit.is_unnamed();
         let (filter, xattrs) = ((self.filter, is_named), rules.xattrs());
