@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use support::Chance;
 use support::daemon::Served;
-use support::run::{Ended, Run, run_to_end};
+use support::run::{Run, run, run_to_end};
 use support::tree::differences;
 
 /// Bytes that compress well.
@@ -34,13 +34,6 @@ fn plant(root: &Path) {
         write(&root.join(format!("folder/{number}")), &words(number * 700));
         write(&root.join(format!("folder/{number}.random")), &chance.bytes(number * 300));
     }
-}
-
-#[track_caller]
-fn run(home: &Path, arguments: &[&str]) -> Ended {
-    let ended = run_to_end(home, arguments).expect("it ends");
-    assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
-    ended
 }
 
 /// Most of the tree is text.

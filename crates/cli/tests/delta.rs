@@ -14,17 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use support::Chance;
 use support::daemon::Served;
-use support::run::{Ended, Run, run_to_end};
+use support::run::{Run, run, run_to_end};
 use support::tree;
 
 const MEBIBYTE: usize = 1 << 20;
-
-#[track_caller]
-fn run(home: &Path, arguments: &[&str]) -> Ended {
-    let ended = run_to_end(home, arguments).expect("it ends");
-    assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
-    ended
-}
 
 /// A new version of `old`, and the most bytes of it that may be sent.
 fn versions(old: &[u8]) -> Vec<(&'static str, Vec<u8>, u64)> {

@@ -9,11 +9,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Output, Stdio};
+use support::SSH;
 use support::daemon::Served;
-
-/// Runs the command that ssh would run at the far end, on this host, in the folder of the test.
-const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
-                   for last; do :; done\nexec sh -c \"$last\"\n";
 
 fn cp(folder: &Path, arguments: &[&str]) -> Output {
     let ssh = folder.join("ssh");

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 use support::daemon::Served;
-use support::run::{Ended, run_to_end};
+use support::run::{run, run_to_end};
 
 const LARGE_BYTES: usize = 300_000;
 
@@ -82,13 +82,6 @@ fn look(root: &Path, tree: &str) -> BTreeMap<String, (Vec<u8>, u32, i64, String)
         }
     }
     found
-}
-
-#[track_caller]
-fn run(home: &Path, arguments: &[&str]) -> Ended {
-    let ended = run_to_end(home, arguments).expect("it ends");
-    assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
-    ended
 }
 
 #[test]

@@ -9,11 +9,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
+use support::SSH;
 use support::daemon::Served;
-
-/// Runs the command that ssh would run at the far end, on this host.
-const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
-                   for last; do :; done\nexec sh -c \"$last\"\n";
 
 #[track_caller]
 fn run(mut command: Command) -> Output {

@@ -12,6 +12,10 @@ pub(crate) mod tree;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
+/// An ssh that runs the command which it would run at the far end on this host, in the folder of the test.
+pub(crate) const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
+                   for last; do :; done\nexec sh -c \"$last\"\n";
+
 /// Reproducible random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(SplitMix64);

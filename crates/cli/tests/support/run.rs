@@ -135,6 +135,14 @@ pub(crate) fn run_to_end(home: &Path, arguments: &[&str]) -> Result<Ended, Strin
     }
 }
 
+/// Runs to the end, which must be a success.
+#[track_caller]
+pub(crate) fn run(home: &Path, arguments: &[&str]) -> Ended {
+    let ended = run_to_end(home, arguments).expect("it ends");
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
+    ended
+}
+
 /// Returns the maximum number of bytes in any line of progress.
 pub(crate) fn moved(events: &[Value]) -> u64 {
     let progress = events.iter().filter(|event| event["event"] == "progress");
