@@ -134,7 +134,27 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
     };
     let agreed = agreement(&plan.options);
     let server = server.filter(|_| plan.queue.is_some());
-    let mut tell = |news: News| match news {
+    let mut tell = |news: News| tell(&reporter, &agreed, server.as_deref(), json, news);
+    let run = plan.run.name().to_owned();
+    let outcome = coordinate(plan, &progress, &mut tell);
+    let is_incomplete = outcome.as_ref().is_ok_and(|totals| totals.failed > 0);
+    let outcome = match outcome {
+        Ok(totals) => Ok(summary(totals, &agreed, started.elapsed().as_secs_f64())),
+        Err(error) => Err(Error::new(error.kind(), chain(&error))),
+    };
+    let for_people = reporter.is_for_people();
+    let status = reporter.finish(outcome, interrupts.received());
+    if is_incomplete && for_people {
+        crate::text::complain(format_args!(
+            "`sealane fleet failed {run}` lists what failed, and `sealane fleet retry {run}` tries it again"
+        ));
+    }
+    status
+}
+
+/// Tells what a run has to say.
+fn tell(reporter: &Reporter, agreed: &Agreement, server: Option<&str>, json: bool, news: News) {
+    match news {
         News::Begun { run, key, done } => {
             reporter.notice(&Notice::Agreed(agreed.clone()));
             reporter.tell(&Event::Run { run: run.clone(), key: key.to_string(), done });
@@ -145,15 +165,15 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
                 };
                 reporter
                     .line(&format!("run {run}: `sealane fleet status {run}` shows how far it is{before}"));
-                if let Some(server) = &server {
+                if let Some(server) = server {
                     reporter.line(&format!(
-                        "workers: `sealane fleet work --queue {server} --run {run} --key {key}`; they take orders from the \
-                         owner of this key alone"
-                    ));
+                            "workers: `sealane fleet work --queue {server} --run {run} --key {key}`; they take orders from the \
+                             owner of this key alone"
+                        ));
                     reporter.line(
-                        "the queue survives a loss of power only if its server has `sync_interval: always`, which cannot be seen \
-                         from here",
-                    );
+                            "the queue survives a loss of power only if its server has `sync_interval: always`, which cannot be seen \
+                             from here",
+                        );
                 }
             }
         }
@@ -175,22 +195,7 @@ pub(crate) fn copy(arguments: CpArgs, words: Vec<OsString>) -> ExitStatus {
                 reporter.line(&format!("{} takes part from now on", printable(host.as_bytes())));
             }
         }
-    };
-    let run = plan.run.name().to_owned();
-    let outcome = coordinate(plan, &progress, &mut tell);
-    let is_incomplete = outcome.as_ref().is_ok_and(|totals| totals.failed > 0);
-    let outcome = match outcome {
-        Ok(totals) => Ok(summary(totals, &agreed, started.elapsed().as_secs_f64())),
-        Err(error) => Err(Error::new(error.kind(), chain(&error))),
-    };
-    let for_people = reporter.is_for_people();
-    let status = reporter.finish(outcome, interrupts.received());
-    if is_incomplete && for_people {
-        crate::text::complain(format_args!(
-            "`sealane fleet failed {run}` lists what failed, and `sealane fleet retry {run}` tries it again"
-        ));
     }
-    status
 }
 
 /// Returns the requirements of the user. Each session negotiates by itself, and fails if they are not met.
