@@ -153,7 +153,7 @@ impl Scene {
         if !matches!(way, Way::ToSftp | Way::FromSftp) && chance.below(3) == 0 {
             let of_old = ["--in-place", "--in-place", "--link-dest=../earlier", "--copy-dest=../earlier"];
             let option = chance.one_of(&of_old);
-            // Who looks at no times finds nothing in an earlier copy.
+            // Without a look at times nothing of an earlier copy counts.
             let makes_sense = option == "--in-place" || !arguments.iter().any(|given| given == "-I");
             arguments.extend(makes_sense.then(|| option.to_owned()));
         }
