@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sealane_simulator::{Level, Machine, Parallelism, Work, lower, simulate};
+use sealane_simulator::{Machine, Optimisation, Parallelism, Work, lower, simulate};
 use std::sync::LazyLock;
 
 static WORK: LazyLock<Work> = LazyLock::new(|| Work::new("aes").expect("one of the ten"));
@@ -11,7 +11,7 @@ static WORK: LazyLock<Work> = LazyLock::new(|| Work::new("aes").expect("one of t
 fuzz_target!(|text: &str| {
     let Ok(machine) = Machine::parse(text) else { return };
     assert_eq!(Machine::parse(&machine.to_toml()).as_ref(), Ok(&machine));
-    for level in Level::ALL {
+    for level in Optimisation::ALL {
         let program = lower(&WORK, &machine, level, (2, 2), Parallelism::Flow);
         let found = simulate(&machine, &program, 2, 2, 2000);
         let served: u64 = found.channels.iter().flatten().map(|channel| channel.served).sum();

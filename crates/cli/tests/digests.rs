@@ -27,7 +27,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 fn other(folder: &Path, program: &str, arguments: &[&str]) -> Option<Output> {
     let output = Command::new(program).args(arguments).current_dir(folder).env("LC_ALL", "C").output();
     if output.is_err() {
-        program::skip(&format!("there is no {program}"));
+        program::skip(format!("there is no {program}"));
     }
     output.ok()
 }

@@ -335,7 +335,7 @@ fn paths_at_a_far_end_are_completed() {
     let zsh_setup = "unsetopt zle_bracketed_paste; autoload -Uz compinit && compinit -u -D; source <(sealane completions zsh)";
     for (shell, setup) in [(bash, bash_setup), (zsh, zsh_setup)] {
         if std::process::Command::new(shell[0]).arg("--version").output().is_err() {
-            skip(&format!("there is no {}", shell[0]));
+            skip(format!("there is no {}", shell[0]));
             continue;
         }
         for (typed, wanted) in [

@@ -26,7 +26,7 @@ fn has(program: &str, argument: &str) -> bool {
     let output = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let is_there = output.is_ok();
     if !is_there {
-        skip(&format!("no {program}"));
+        skip(format!("no {program}"));
     }
     is_there
 }

@@ -86,7 +86,7 @@ fn behind_nat(tag: &str) -> Option<Net> {
     ] {
         let output = net.command("r", "nft", "").arg(rule).output().expect("ip runs");
         if !output.status.success() {
-            skip(&format!("no address translation: {}", text(&output.stderr)));
+            skip(format!("no address translation: {}", text(&output.stderr)));
             return None;
         }
     }
@@ -346,7 +346,7 @@ fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
     let Some(mut net) = behind_nat("kn") else { return };
     let folder = net.folder.path().to_owned();
     if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(&format!("no certificates: {problem}"));
+        return skip(format!("no certificates: {problem}"));
     }
     let local = "auth = pubkey\n            certs = branch.crt";
     let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16"];
@@ -392,7 +392,7 @@ fn strongswan_is_known_by_the_subject_of_its_certificate() {
     let Some(mut net) = two_hosts("dn", strongswan::missing) else { return };
     let folder = net.folder.path().to_owned();
     if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(&format!("no certificates: {problem}"));
+        return skip(format!("no certificates: {problem}"));
     }
     let local = "auth = pubkey\n            certs = branch.crt";
     let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16"];
@@ -419,7 +419,7 @@ fn strongswan_is_joined_by_public_keys_without_certificates() {
     let Some(mut net) = two_hosts("kp", strongswan::missing) else { return };
     let folder = net.folder.path().to_owned();
     if let Err(problem) = certificates(&folder, "ED25519") {
-        return skip(&format!("no keys: {problem}"));
+        return skip(format!("no keys: {problem}"));
     }
     let (local, remote) =
         ("auth = pubkey\n            pubkeys = branch.pub", "auth = pubkey\n            pubkeys = hq.pub");

@@ -17,7 +17,6 @@
 //! strongSwan that `cargo xtask peers` unpacks.
 
 #[path = "../tests/strongswan/charon.rs"]
-#[allow(dead_code)]
 mod charon;
 #[path = "../tests/common/mod.rs"]
 mod common;

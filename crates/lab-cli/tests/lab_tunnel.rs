@@ -69,7 +69,7 @@ fn the_macro_benchmarks_have_a_table_for_each_part() {
         for id in ids {
             let Some(outcome) = find(id) else {
                 assert!(skipped.contains(&format!("`{program}`")), "no {id}: {skipped}");
-                skip(&format!("{id}: no {program}"));
+                skip(format!("{id}: no {program}"));
                 continue;
             };
             let cells = outcome["cells"].as_array().expect("cells");

@@ -23,7 +23,7 @@ fn is_possible() -> bool {
     let output = behind(&[], "true");
     let is_made = output.status.success();
     if !is_made {
-        program::skip(&String::from_utf8_lossy(&output.stderr));
+        program::skip(String::from_utf8_lossy(&output.stderr));
     }
     is_made
 }

@@ -184,7 +184,7 @@ fn who_is_not_root_is_told_that_capabilities_are_not_kept() {
     let output = match command.uid(65_534).gid(65_534).output() {
         Ok(output) => output,
         Err(error) => {
-            skip(&format!("another user cannot run the program: {error}"));
+            skip(format!("another user cannot run the program: {error}"));
             return;
         }
     };

@@ -94,7 +94,7 @@ impl Session {
             found.is_ok_and(|status| status.success())
         };
         if let Some(missing) = self.tools.iter().find(|tool| !has(tool)) {
-            return skip(&format!("there is no {missing}"));
+            return skip(format!("there is no {missing}"));
         }
         let isolated = |arguments: &[&str]| {
             let mut command = Command::new("unshare");

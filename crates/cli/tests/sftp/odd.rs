@@ -231,7 +231,7 @@ while (1) {
 fn copy_from_endless(names: &str, behind: &str, from: &str) -> Option<(Output, PathBuf, tempfile::TempDir)> {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if let Some(program) = ["perl", "prlimit", "timeout"].into_iter().find(|program| !has(program)) {
-        skip(&format!("there is no {program}"));
+        skip(format!("there is no {program}"));
         return None;
     }
     let folder = tempfile::tempdir().expect("a folder");

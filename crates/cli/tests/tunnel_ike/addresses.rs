@@ -56,7 +56,7 @@ fn answers_leave_from_the_called_address_over_ipv6_too() {
     ] {
         let output = net.command("a", "nft", "").arg(rule).output().expect("ip runs");
         if !output.status.success() {
-            return skip(&format!("no firewall: {}", String::from_utf8_lossy(&output.stderr)));
+            return skip(format!("no firewall: {}", String::from_utf8_lossy(&output.stderr)));
         }
     }
     for (end, host) in [(1, "b"), (0, "a")] {

@@ -25,7 +25,7 @@ pub(super) fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<
     net.link([("a", "o1", "10.90.3.1/24"), ("c", "o0", "10.90.3.2/24")], 1500);
     let folder = net.folder.path();
     if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        skip(&format!("no certificates: {problem}"));
+        skip(format!("no certificates: {problem}"));
         return None;
     }
     for key in ["hq.key", "branch.key"] {
@@ -136,7 +136,7 @@ fn profiles_are_read_by_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(&format!("no certificates: {problem}"));
+        return skip(format!("no certificates: {problem}"));
     }
     secret(folder, "users", "alice:correct horse\n");
     let made = profiles(folder);

@@ -46,7 +46,7 @@ fn count(net: &Net, host: &str) -> Result<(), String> {
 fn strongswan_is_joined_without_udp() {
     let Some(mut net) = two_hosts("kb", strongswan::newer_is_missing) else { return };
     if let Err(why) = count(&net, "a") {
-        return skip(&format!("no counters: {why}"));
+        return skip(format!("no counters: {why}"));
     }
     let psk = "auth = psk";
     let text = connections(
@@ -82,7 +82,7 @@ fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
     for (tag, mode) in [("kd", ""), ("kh", "mode = \"transport\"\n")] {
         let Some(mut net) = own_hosts(tag) else { return };
         if let Err(why) = count(&net, "a") {
-            return skip(&format!("no counters: {why}"));
+            return skip(format!("no counters: {why}"));
         }
         for (end, host) in ["a", "b"].into_iter().enumerate() {
             let mut text = format!("{PLAIN}{}", own_site(end, &format!("rekey-seconds = 2\n{mode}")));
@@ -160,7 +160,7 @@ fn a_nat_on_the_way_ends_transport_mode_with_words() {
 fn two_gateways_of_ours_join_hosts_by_their_outer_addresses() {
     let Some(mut net) = own_hosts("kj") else { return };
     if let Err(why) = count(&net, "b") {
-        return skip(&format!("no counters: {why}"));
+        return skip(format!("no counters: {why}"));
     }
     let outer = ["10.90.0.1", "10.90.0.2"];
     for (end, host) in ["a", "b"].into_iter().enumerate() {

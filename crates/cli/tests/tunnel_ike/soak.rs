@@ -41,7 +41,7 @@ fn devices_stay_connected_while_keys_users_and_lists_change() {
     let mut net = Net::new("sk", &hosts);
     let folder = net.folder.path().to_owned();
     if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(&format!("no certificates: {problem}"));
+        return skip(format!("no certificates: {problem}"));
     }
     let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
     secret(&folder, "hq.key", &key);
@@ -62,7 +62,7 @@ fn devices_stay_connected_while_keys_users_and_lists_change() {
     ] {
         let output = net.command("a", "nft", "").arg(rule).output().expect("ip runs");
         if !output.status.success() {
-            return skip(&format!("no losses: {}", text(&output.stderr)));
+            return skip(format!("no losses: {}", text(&output.stderr)));
         }
     }
     net.gateway(

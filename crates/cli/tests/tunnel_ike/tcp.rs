@@ -18,7 +18,7 @@ fn without_udp(net: &Net, host: &str) -> Option<()> {
     ] {
         let output = net.command(host, "nft", "").arg(rule).output().expect("ip runs");
         if !output.status.success() {
-            skip(&format!("no firewall: {}", text(&output.stderr)));
+            skip(format!("no firewall: {}", text(&output.stderr)));
             return None;
         }
     }

@@ -243,7 +243,7 @@ impl Task for Operation {
         }
     }
 
-    /// Of a signature: the random bytes decide how many attempts are rejected.
+    /// The random bytes of a signature decide how many attempts are rejected.
     fn renewed(&self) -> Option<Self> {
         match self {
             Self::Sign { key, message, .. } => Some(Self::sign(Arc::clone(key), message.clone())),
