@@ -58,7 +58,7 @@ impl Connection {
     fn arrive_in_syn_sent(&mut self, segment: &Segment, now: Time, out: &mut Out) {
         let header = &segment.header;
         let flags = header.flags;
-        let is_acked = flags.contains(Flags::ACK);
+        let is_acked = flags.has(Flags::ACK);
         if is_acked && header.ack != self.send.nxt {
             if !out.is_send_full()
                 && let Some(reset) = reset_for(header, segment.payload.bytes)
@@ -67,13 +67,13 @@ impl Connection {
             }
             return;
         }
-        if flags.contains(Flags::RST) {
+        if flags.has(Flags::RST) {
             if is_acked {
                 self.end(Reason::Refused, out);
             }
             return;
         }
-        if !flags.contains(Flags::SYN) {
+        if !flags.has(Flags::SYN) {
             return;
         }
         self.agree(&header.options);
@@ -108,32 +108,32 @@ impl Connection {
         if self.state == State::SynReceived && self.is_syn_again(&header, now, out) {
             return false;
         }
-        if self.state == State::SynReceived && header.flags.contains(Flags::SYN | Flags::ACK) {
+        if self.state == State::SynReceived && header.flags.has(Flags::SYN | Flags::ACK) {
             // Both ends have opened at once, and this answers our SYN: the peer's SYN is known already.
             if header.seq + 1 == self.receive.nxt {
                 header.seq += 1;
-                header.flags = header.flags.without(Flags::SYN);
+                header.flags = Flags(header.flags.0 & !Flags::SYN.0);
                 // The window of a segment with SYN is not scaled (RFC 7323, section 2.2).
                 header.window >>= self.send.scale;
             }
         }
         let flags = header.flags;
-        let is_reset = flags.contains(Flags::RST);
+        let is_reset = flags.has(Flags::RST);
         if self.is_stamped && !is_reset && !self.is_stamp_good(&header, payload.bytes, now, out) {
             return false;
         }
-        let extra = u32::from(flags.contains(Flags::SYN)) + u32::from(flags.contains(Flags::FIN));
+        let extra = u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN));
         let bytes = payload.bytes + extra;
         if !self.receive.is_acceptable(header.seq, bytes) {
             if is_reset {
                 return false;
             }
-            if bytes > 0 && header.seq == self.receive.nxt && !flags.contains(Flags::SYN) {
+            if bytes > 0 && header.seq == self.receive.nxt && !flags.has(Flags::SYN) {
                 // The window is closed. The segment's acknowledgement is valid all the same, and the probe gets its
                 // answer.
                 Self::refuse(segment, out);
                 payload.bytes = 0;
-                header.flags = flags.without(Flags::FIN);
+                header.flags = Flags(flags.0 & !Flags::FIN.0);
                 self.receive.is_ack_due = true;
                 let is_taken = self.arrive_acceptable(&Segment { header, payload }, now, out);
                 debug_assert!(!is_taken, "there was no payload any more");
@@ -156,7 +156,7 @@ impl Connection {
             }
             return false;
         }
-        if flags.contains(Flags::SYN) {
+        if flags.has(Flags::SYN) {
             // RFC 5961, section 4.2.
             self.send_challenge(now, out);
             return false;
@@ -166,8 +166,8 @@ impl Connection {
 
     /// Returns whether this is the peer's SYN again, because our answer to it was lost.
     fn is_syn_again(&mut self, header: &Header, now: Time, out: &mut Out) -> bool {
-        let is_syn = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
-        if !is_syn || header.flags.contains(Flags::RST) || header.seq + 1 != self.receive.nxt {
+        let is_syn = header.flags.has(Flags::SYN) && !header.flags.has(Flags::ACK);
+        if !is_syn || header.flags.has(Flags::RST) || header.seq + 1 != self.receive.nxt {
             return false;
         }
         if self.limiter.admit(now) && !out.is_send_full() {
@@ -180,11 +180,11 @@ impl Connection {
     /// Answers a segment outside the window, so that ends that have lost each other find back. A bare segment is
     /// answered a bounded number of times.
     fn answer_unacceptable(&mut self, header: &Header, bytes: u32, now: Time, out: &mut Out) {
-        if self.state == State::TimeWait && header.flags.contains(Flags::FIN) {
+        if self.state == State::TimeWait && header.flags.has(Flags::FIN) {
             // Our last acknowledgement was lost: TIME-WAIT starts anew (section 3.10.7.4, eighth).
             self.enter_time_wait(now);
         }
-        if header.flags.contains(Flags::SYN) || bytes == 0 {
+        if header.flags.has(Flags::SYN) || bytes == 0 {
             self.send_challenge(now, out);
         } else {
             self.receive.is_ack_due = true;
@@ -222,7 +222,7 @@ impl Connection {
     /// Handles an acceptable segment, from its acknowledgement on. Returns whether the payload was taken over.
     fn arrive_acceptable(&mut self, segment: &Segment, now: Time, out: &mut Out) -> bool {
         let Segment { header, payload } = segment;
-        if !header.flags.contains(Flags::ACK) {
+        if !header.flags.has(Flags::ACK) {
             return false;
         }
         if self.is_stamped && header.seq.is_at_most(self.receive.last_ack_sent) {
@@ -248,7 +248,7 @@ impl Connection {
         if self.send.una.is_at_most(header.ack) && self.on_ack(segment, now, out) {
             return false;
         }
-        let is_fin = header.flags.contains(Flags::FIN);
+        let is_fin = header.flags.has(Flags::FIN);
         if self.may_receive() {
             let is_taken = payload.bytes > 0;
             self.receive.accept(header.seq, *payload, &mut self.stats, out);
@@ -280,7 +280,7 @@ impl Connection {
     /// Hands the acknowledgement to the sender; returns true if the connection has ended by it.
     fn on_ack(&mut self, segment: &Segment, now: Time, out: &mut Out) -> bool {
         let Segment { header, payload } = segment;
-        let is_bare = payload.bytes == 0 && !header.flags.contains(Flags::FIN);
+        let is_bare = payload.bytes == 0 && !header.flags.has(Flags::FIN);
         let outcome = self.send.on_ack(header, is_bare, now, &mut self.stats, &mut out.acked);
         if outcome.is_progress {
             if self.send.flight.is_empty() {

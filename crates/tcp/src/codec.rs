@@ -2,8 +2,8 @@
 //! addresses and computes it outside the lock.
 
 use crate::Seq;
-use crate::segment::{Header, Options, SackBlocks, Timestamps};
-use sealane_wire::{Malformed, Tcp, TcpFields, TcpOption};
+use crate::segment::{Flags, Header, Options, SackBlocks, Timestamps};
+use sealane_wire::{Malformed, Tcp, TcpFields, TcpFlags, TcpOption};
 
 /// The length of the longest header: 20 bytes and 40 of options.
 pub const HEADER_BYTES_MAX: usize = 60;
@@ -40,7 +40,7 @@ pub fn decode(segment: &[u8]) -> Result<(Ports, Header, usize), Malformed> {
     let header = Header {
         seq: Seq(tcp.sequence_number()),
         ack: Seq(tcp.acknowledgment_number()),
-        flags: tcp.flags(),
+        flags: Flags(tcp.flags().0),
         window: tcp.window(),
         options,
     };
@@ -68,7 +68,7 @@ pub fn encode(ports: Ports, header: &Header, into: &mut [u8]) -> Result<usize, M
         destination_port: ports.destination,
         sequence_number: header.seq.0,
         acknowledgment_number: header.ack.0,
-        flags: header.flags,
+        flags: TcpFlags(header.flags.0),
         window: header.window,
         urgent_pointer: 0,
     };
@@ -112,7 +112,6 @@ fn encode_options(options: &Options, into: &mut [u8; OPTIONS_BYTES_MAX]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Flags;
 
     fn header(options: Options) -> Header {
         Header {

@@ -63,7 +63,7 @@ impl<K: Copy + Eq> Listener<K> {
     ) -> Answer {
         let header = &segment.header;
         let known = self.half_open.iter().position(|half_open| half_open.key == peer);
-        if header.flags.contains(Flags::RST) {
+        if header.flags.has(Flags::RST) {
             // RFC 5961, section 3: a reset is believed only with the very next number.
             if let Some(index) = known
                 && header.seq == self.half_open[index].syn.seq + 1
@@ -72,10 +72,10 @@ impl<K: Copy + Eq> Listener<K> {
             }
             return Answer::Nothing;
         }
-        if header.flags.contains(Flags::ACK) {
+        if header.flags.has(Flags::ACK) {
             return self.receive_ack(known, segment, now, out);
         }
-        if !header.flags.contains(Flags::SYN) {
+        if !header.flags.has(Flags::SYN) {
             return Answer::Nothing;
         }
         if let Some(index) = known {
@@ -103,7 +103,7 @@ impl<K: Copy + Eq> Listener<K> {
         let reset = || reset_for(header, segment.payload.bytes).map_or(Answer::Nothing, Answer::Reply);
         let Some(index) = known else { return reset() };
         let half_open = &self.half_open[index];
-        if header.flags.contains(Flags::SYN) || header.ack != half_open.secrets.isn + 1 {
+        if header.flags.has(Flags::SYN) || header.ack != half_open.secrets.isn + 1 {
             return reset();
         }
         let mut connection = Connection::answered(&self.config, half_open.secrets, &half_open.syn, now);
@@ -239,7 +239,7 @@ mod tests {
         let mut repeated = 0;
         let mut now = listener.deadline().expect("answers to repeat");
         listener.on_deadline(now, |_, header| {
-            assert!(header.flags.contains(Flags::SYN | Flags::ACK));
+            assert!(header.flags.has(Flags::SYN | Flags::ACK));
             repeated += 1;
         });
         assert_eq!(repeated, 4);

@@ -9,11 +9,11 @@ use crate::{Out, Seq, Time};
 impl Connection {
     /// Returns a header from `seq` on. It acknowledges everything received so far.
     fn header(&mut self, seq: Seq, flags: Flags, now: Time) -> Header {
-        let shift = if flags.contains(Flags::SYN) { 0 } else { self.receive.scale };
+        let shift = if flags.has(Flags::SYN) { 0 } else { self.receive.scale };
         let window = self.receive.offer(shift);
         self.receive.acknowledged();
         self.timers.clear(Timer::Ack);
-        let ack = if flags.contains(Flags::ACK) { self.receive.nxt } else { Seq(0) };
+        let ack = if flags.has(Flags::ACK) { self.receive.nxt } else { Seq(0) };
         let options = Options { timestamps: self.stamp(now), ..Options::default() };
         Header { seq, ack, flags, window, options }
     }

@@ -2,10 +2,53 @@
 
 use crate::Seq;
 use core::fmt;
-use core::ops::Deref;
+use core::ops::{BitOr, Deref};
 
-/// The control bits of a segment. The urgent pointer is ignored: urgent bytes are delivered in line, as RFC 6093 wants.
-pub use sealane_wire::TcpFlags as Flags;
+/// The control bits of a segment (RFC 9293, section 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No bit.
+    pub const NONE: Self = Self(0);
+    /// No more data from the sender.
+    pub const FIN: Self = Self(1);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(2);
+    /// Reset the connection.
+    pub const RST: Self = Self(4);
+    /// Hand the data on at once.
+    pub const PSH: Self = Self(8);
+    /// The acknowledgement field counts.
+    pub const ACK: Self = Self(16);
+    /// The urgent pointer counts. The urgent pointer counts; this crate ignores it and delivers urgent bytes in line,
+    /// as RFC 6093 wants.
+    pub const URG: Self = Self(32);
+
+    /// Returns whether all bits of `other` are set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (bit, letter) in [(1, 'F'), (2, 'S'), (4, 'R'), (8, 'P'), (16, '.'), (32, 'U')] {
+            if self.0 & bit != 0 {
+                write!(f, "{letter}")?;
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The timestamps option (RFC 7323, section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -169,14 +212,14 @@ pub struct Transmit {
 /// Returns the segment that answers a segment of no connection (RFC 9293, section 3.10.7.1), or `None` for a reset,
 /// which is never answered.
 pub fn reset_for(header: &Header, payload_bytes: u32) -> Option<Header> {
-    if header.flags.contains(Flags::RST) {
+    if header.flags.has(Flags::RST) {
         return None;
     }
-    if header.flags.contains(Flags::ACK) {
+    if header.flags.has(Flags::ACK) {
         return Some(Header { seq: header.ack, flags: Flags::RST, ..Header::default() });
     }
-    let syn = u32::from(header.flags.contains(Flags::SYN));
-    let fin = u32::from(header.flags.contains(Flags::FIN));
+    let syn = u32::from(header.flags.has(Flags::SYN));
+    let fin = u32::from(header.flags.has(Flags::FIN));
     let ack = header.seq + payload_bytes + syn + fin;
     Some(Header { ack, flags: Flags::RST | Flags::ACK, ..Header::default() })
 }

@@ -254,7 +254,7 @@ impl Runner {
         let seen = self.sent.pop_front().ok_or("nothing was sent")?;
         let (want, got) = (&said.header, &seen.header);
         let options = (&want.options, &got.options);
-        let is_ack = want.flags.contains(Flags::ACK);
+        let is_ack = want.flags.has(Flags::ACK);
         let is_same = want.flags == got.flags
             && want.seq == got.seq
             && said.bytes == seen.parts.bytes()

@@ -226,7 +226,7 @@ impl Sink for WireSink {
         let sent = (from..batch.packets.len()).filter(|&index| batch.packets[index].is_passed());
         for segment in sent.filter_map(|index| batch.bytes(index).get(tcp_at..)) {
             let Ok((_, header, payload_at)) = decode(segment) else { continue };
-            if header.flags.contains(Flags::SYN) {
+            if header.flags.has(Flags::SYN) {
                 state.answer = Some((header.seq + 1).0);
                 state.received = (header.seq + 1).0;
                 state.scale = header.options.window_scale.unwrap_or(0);

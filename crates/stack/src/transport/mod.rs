@@ -222,7 +222,7 @@ impl State {
     fn accept(&mut self, now: Time) {
         use sealane_tcp::Flags;
         let syn = self.segments.iter().position(|segment| {
-            segment.header.flags.contains(Flags::SYN) && !segment.header.flags.contains(Flags::ACK)
+            segment.header.flags.has(Flags::SYN) && !segment.header.flags.has(Flags::ACK)
         });
         if let Some(syn) = syn {
             let header = self.segments[syn].header;

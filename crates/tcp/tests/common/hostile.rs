@@ -58,10 +58,9 @@ impl Host {
     fn drain(&mut self) {
         for transmit in self.out.send.drain(..) {
             let header = transmit.header;
-            let extra =
-                u32::from(header.flags.contains(Flags::SYN)) + u32::from(header.flags.contains(Flags::FIN));
+            let extra = u32::from(header.flags.has(Flags::SYN)) + u32::from(header.flags.has(Flags::FIN));
             self.next = self.next.later(header.seq + transmit.parts.bytes() + extra);
-            if header.flags.contains(Flags::ACK) {
+            if header.flags.has(Flags::ACK) {
                 self.ack = header.ack;
             }
             if let Some(stamp) = header.options.timestamps {
