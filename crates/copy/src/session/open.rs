@@ -550,10 +550,13 @@ impl Connector<'_> {
         }
     }
 
+    /// Opens a stream again that was cut, or for the first time one that failed to open.
     fn reopen(&self, stream: u16) {
         let give_up = Instant::now() + self.timeout;
         let mut pause = FIRST_PAUSE;
         let mut generation = self.lines.generation(stream);
+        // One that was not worth a connection, before another one went straight, has not been open yet, and nothing is lost.
+        let was_open = generation >= FIRST;
         // A pause ends with the transfer.
         let pause_for = |time: Duration| {
             let until = Instant::now() + time;
@@ -570,8 +573,12 @@ impl Connector<'_> {
             generation += 1;
             let left = give_up.saturating_duration_since(Instant::now());
             match self.open(stream, generation, left) {
-                Ok(bytes) => {
+                Ok(bytes) if was_open => {
                     let _ = self.notices.send(Notice::StreamReopened { stream, bytes });
+                    return;
+                }
+                Ok(_) => {
+                    self.opened.fetch_add(1, Relaxed);
                     return;
                 }
                 Err(error) if error.kind == ErrorKind::Integrity => {
