@@ -386,7 +386,7 @@ impl Drop for PartFile {
         if let (Some(temp), Role::Whole, false, None) =
             (self.temp, self.role, *self.closed.get_mut(), self.inner.options.resumable_as)
         {
-            // The failure cannot be reported; `Target::remove_leftovers` finds the file.
+            // The failure cannot be reported; a later copy finds the file by `Writer::is_abandoned`.
             let _ = unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty());
         }
     }

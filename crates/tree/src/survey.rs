@@ -1,10 +1,9 @@
-//! The entries that a target has already: [`Target::files`] and [`Target::remove_leftovers`].
+//! The entries that a target has already, by [`Target::files`], and whether a writer still holds one of them.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, openat, statat};
 use rustix::io::Errno;
 
 use crate::beneath::Beneath;
@@ -74,65 +73,18 @@ impl Target {
         let started = Descent::new(&self.inner.beneath, options, MAX_PATH_BYTES);
         started.map(|(descent, _)| descent).map_err(|errno| self.inner.root_error(errno))
     }
-
-    /// Removes entries that interrupted copies left behind, that nobody has written to for `minimum_age` and that no
-    /// other process has open, and returns their number. It continues after a failure and returns the first one.
-    pub fn remove_leftovers(&self, minimum_age: Duration) -> Result<u64> {
-        let beneath = &self.inner.beneath;
-        let mut descent = self.descend(false)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let latest = now.checked_sub(minimum_age).unwrap_or_default().as_secs();
-        let latest = i64::try_from(latest).unwrap_or(i64::MAX);
-        let mut removed = 0;
-        let mut first_error = None;
-        while let Some(found) = descent.next(beneath, |path, is_directory| {
-            is_directory || TempName::matches(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path))
-        }) {
-            if !matches!(found, Found::File(_) | Found::Symlink | Found::Other) {
-                continue;
-            }
-            let path = RelativePath::new(descent.path())?;
-            let (directory, name) = path.split();
-            let outcome = beneath.handle(directory).and_then(|parent| remove_leftover(&parent, name, latest));
-            match outcome {
-                Ok(true) => removed += 1,
-                Ok(false) => {}
-                Err(errno) => {
-                    first_error.get_or_insert_with(|| failed(Operation::Remove, &path, errno));
-                }
-            }
-        }
-        first_error.map_or(Ok(removed), Err)
-    }
 }
 
-/// Returns true if it was removed, and false if it is young or in use.
-fn remove_leftover(parent: &impl AsFd, name: &[u8], latest: i64) -> Result<bool, Errno> {
-    let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    if stat.st_mtime > latest {
-        return Ok(false);
-    }
-    // Held until it is removed.
-    let Some(_held) = unwritten(parent, name) else { return Ok(false) };
-    unlinkat(parent, name, AtFlags::empty()).map(|()| true)
-}
-
-/// Returns whether a writer holds an unfinished file.
+/// Returns whether a writer holds an unfinished file by its lock. A link, or an entry that cannot be opened, has no
+/// writer and no lock; nor has a device, which is not opened.
 pub(crate) fn is_written(parent: &impl AsFd, name: &[u8]) -> bool {
-    unwritten(parent, name).is_none()
-}
-
-/// Returns an unfinished file with its lock, which keeps writers away; `None` if one has it. A link, or an entry that
-/// cannot be opened, has no writer and no lock; nor has a device, which is not opened.
-fn unwritten(parent: &impl AsFd, name: &[u8]) -> Option<Option<OwnedFd>> {
     let is_file = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     if !statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_file) {
-        return Some(None);
+        return false;
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(parent, name, flags, Mode::empty()).ok();
-    let is_held = |file| flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-    (!file.as_ref().is_some_and(is_held)).then_some(file)
+    let file = openat(parent, name, flags, Mode::empty());
+    file.is_ok_and(|file| flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK))
 }
 
 impl Iterator for Files {
