@@ -70,7 +70,7 @@ const fn hash(name: &'static str, initial: [u32; 8], lanes: fn(Features) -> Opti
         lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
             (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
             // Pairs of messages, by the instructions.
-            (_, _, Some(_)) => LaneCost { few: 1, fixed_bytes: 64, job_bytes: 16 },
+            (_, _, Some(_)) => LaneCost { few: 1, fixed_bytes: 656, job_bytes: 16 },
             (_, None, _) => LaneCost::NEVER,
             _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
         },
