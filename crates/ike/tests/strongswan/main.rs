@@ -122,6 +122,23 @@ fn another_key_exchange_is_taken_where_strongswan_wants_it() {
     driver.renew_child(&charon, "a child with the other key exchange");
 }
 
+/// IKE's own messages and the child's keys are those of AES-CCM (RFC 4309, RFC 5282), whichever end begins.
+#[test]
+fn aes_ccm_is_agreed_on_with_each_length_of_check_values() {
+    for (case, ccm) in [("cm", "aes256ccm16"), ("cn", "aes128ccm12"), ("co", "aes128ccm8")] {
+        let ike = format!("{ccm}-prfsha256-x25519");
+        let text = connections(&ike, ccm, "auth = psk");
+        let Some(charon) = Charon::start(case, &text, |_| {}) else { return };
+        let mut driver = Driver::new(&charon, configured(&ike, ccm));
+        driver.begin(&charon);
+        compare_child(&charon, &driver.end.only_child().clone(), true);
+        driver.renew_child(&charon, "a child under other keys");
+        driver.close(&charon);
+        driver.begun_by(&charon);
+        compare_child(&charon, &driver.end.only_child().clone(), false);
+    }
+}
+
 #[test]
 fn certificates_prove_who_both_ends_are() {
     for (case, kind) in [("c", &["ED25519"][..]), ("d", EC), ("e", &["RSA"])] {
