@@ -1,4 +1,4 @@
-//! Other programs' tunnels: wireguard-go, strongSwan's kernel-libipsec, OpenVPN.
+//! Other programs' tunnels: wireguard-go, boringtun, strongSwan's kernel-libipsec, OpenVPN.
 //!
 //! Guarantees: a program that is missing, or too old for a comparison, is named with a remedy; its files lie in the
 //! given folder.
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The program and its path.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// wireguard-go.
+    /// WireGuard by a program that `wg` configures.
     WireGuard { program: PathBuf },
     /// strongSwan, with ESP in UDP in its own process.
     LibIpsec,
@@ -55,22 +55,28 @@ fn day(version: &str) -> Option<u32> {
     version.rsplit('.').next()?.get(..8)?.parse().ok()
 }
 
-fn wireguard() -> Result<Peer, String> {
+fn wireguard_go() -> Result<Peer, String> {
     let how = "`GOBIN=/usr/local/bin go install golang.zx2c4.com/wireguard@latest` brings one";
-    let mut versions = ["wireguard", "wireguard-go"]
-        .into_iter()
-        .filter_map(|program| Some((program, said(program, "--version")?)));
-    let Some((program, version)) = versions.next() else {
-        return Err(format!("wireguard-go: not here; {how}"));
-    };
+    let found = ["wireguard", "wireguard-go"].into_iter().find_map(|program| Some((program, said(program, "--version")?)));
+    let (program, version) = found.ok_or_else(|| format!("wireguard-go: not here; {how}"))?;
     if day(&version).is_none_or(|day| day < WIREGUARD_GO_MIN) {
         return Err(format!("{version} is too old to be compared with; {how}"));
     }
+    wireguard("wireguard-go", program, version)
+}
+
+fn boringtun() -> Result<Peer, String> {
+    let version = said("boringtun-cli", "--version");
+    let version = version.ok_or("boringtun: not here; `cargo install boringtun-cli` brings it")?;
+    wireguard("boringtun", "boringtun-cli", version)
+}
+
+/// Returns the peer that a program for WireGuard is, if it can be configured.
+fn wireguard(name: &'static str, program: &str, version: String) -> Result<Peer, String> {
     if said("wg", "--version").is_none() {
-        return Err("wireguard-go: no wg (wireguard-tools)".to_owned());
+        return Err(format!("{name}: no wg (wireguard-tools)"));
     }
-    let kind = Kind::WireGuard { program: program.into() };
-    Ok(Peer { name: "wireguard-go", suite: "chacha20-poly1305", kind, version })
+    Ok(Peer { name, suite: "chacha20-poly1305", kind: Kind::WireGuard { program: program.into() }, version })
 }
 
 fn libipsec() -> Result<Peer, String> {
@@ -94,8 +100,8 @@ fn openvpn() -> Result<Peer, String> {
 }
 
 /// Returns all programs that can be compared with here, or the reasons why not.
-pub(super) fn peers() -> [Result<Peer, String>; 3] {
-    [wireguard(), libipsec(), openvpn()]
+pub(super) fn peers() -> [Result<Peer, String>; 4] {
+    [wireguard_go(), boringtun(), libipsec(), openvpn()]
 }
 
 /// Starts a tunnel between the gates of `net`.
@@ -178,7 +184,10 @@ fn wireguard_up(
             program.display()
         );
         let mut command = net.command(gate.host, "sh", "-c");
-        command.arg(script).env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
+        command.arg(script);
+        command.env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
+        // boringtun would go on as the user who has logged in.
+        command.env("WG_SUDO", "1").env("WG_LOG_LEVEL", "error");
         net.daemon(command, program)?;
         lead(net, gate, "t0", &others)?;
     }
