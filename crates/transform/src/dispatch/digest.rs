@@ -70,7 +70,7 @@ impl Kernels {
             Lanes::Never => Some(LaneCost::NEVER),
             // A single message has no other one to share lanes with.
             Lanes::WhereTheyPay if jobs.len() < 2 => Some(LaneCost::NEVER),
-            Lanes::WhereTheyPay => Some((hash.lane_cost)(self.features)),
+            Lanes::WhereTheyPay => Some((hash.lane_cost)(self.features, jobs.len())),
         };
         let take = |job: &mut DigestJob<'_>| {
             let right = job.key.algorithm() == algorithm;
@@ -124,12 +124,12 @@ impl Kernels {
         let few = match self.lanes_wanted() {
             Lanes::Never => return None,
             Lanes::Always => 0,
-            Lanes::WhereTheyPay => (hash.lane_cost)(self.features).few(),
+            Lanes::WhereTheyPay => (hash.lane_cost)(self.features, count).few(),
         };
         if count <= few {
             return None;
         }
-        let found = (hash.lanes)(self.features)?;
+        let found = (hash.lanes)(self.features, count)?;
         let alone = (hash.compress)(Tier::Native, self.features);
         Some(hash_lanes::Kernel { widths: found.widths, few, alone, drive: found.drive })
     }

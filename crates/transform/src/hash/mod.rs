@@ -36,10 +36,10 @@ pub(crate) struct Hash {
     pub(crate) has_instructions: fn(Features) -> bool,
     /// Absorbs a block by the reference kernel, whose operations are reported.
     pub(crate) traced: fn(&mut [u32; 8], &[u8; 64]),
-    /// Returns the cost of lanes on such a machine, as the `crossover` example measures it.
-    pub(crate) lane_cost: fn(Features) -> LaneCost,
-    /// Returns the lane kernels for a machine's features.
-    pub(crate) lanes: fn(Features) -> Option<HashLanes>,
+    /// Returns the cost of lanes on such a machine for so many messages, as the `crossover` example measures it.
+    pub(crate) lane_cost: fn(Features, usize) -> LaneCost,
+    /// Returns the lane kernels for a machine's features and so many messages.
+    pub(crate) lanes: fn(Features, usize) -> Option<HashLanes>,
 }
 
 /// The lane kernels of a hash.

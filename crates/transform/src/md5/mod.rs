@@ -38,12 +38,12 @@ pub(crate) static HASH: Hash = Hash {
     compress: |tier, _| if tier == Tier::Reference { reference::blocks } else { single::blocks },
     has_instructions: |_| false,
     traced: reference::compress::<Counted>,
-    lane_cost: |features| match (features.avx512, features.avx2) {
+    lane_cost: |features, _| match (features.avx512, features.avx2) {
         (None, None) => LaneCost::NEVER,
         _ => LaneCost { few: 2, fixed_bytes: 112, job_bytes: 16 },
     },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features| match (features.avx512, features.avx2) {
+    lanes: |features, _| match (features.avx512, features.avx2) {
         (Some(_), _) => Some(HashLanes {
             widths: &[md5_lanes::avx512_16::WIDTH, md5_lanes::avx512_32::WIDTH, md5_lanes::avx512_64::WIDTH],
             drive: drive_avx512::<md5_lanes::Md5, 4>,
@@ -55,7 +55,7 @@ pub(crate) static HASH: Hash = Hash {
         _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
-    lanes: |_| None,
+    lanes: |_, _| None,
 };
 
 /// RFC 1321 section 3.3.

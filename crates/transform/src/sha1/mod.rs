@@ -47,14 +47,14 @@ pub(crate) static HASH: Hash = Hash {
     },
     has_instructions: |features| native(features).is_some(),
     traced: reference::compress::<Counted>,
-    lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
+    lane_cost: |features, _| match (features.avx512, features.avx2, features.sha) {
         (None, None, _) => LaneCost::NEVER,
         // With the SHA extensions single messages are fast.
         (_, _, Some(_)) => LaneCost { few: 4, fixed_bytes: 352, job_bytes: 32 },
         _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
     },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features| match (features.avx512, features.avx2) {
+    lanes: |features, _| match (features.avx512, features.avx2) {
         (Some(_), _) => Some(HashLanes {
             widths: &[sha1_lanes::avx512_16::WIDTH, sha1_lanes::avx512_32::WIDTH],
             drive: drive_avx512::<sha1_lanes::Sha1, 5>,
@@ -65,7 +65,7 @@ pub(crate) static HASH: Hash = Hash {
         _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
-    lanes: |_| None,
+    lanes: |_, _| None,
 };
 
 /// FIPS 180-4 section 5.3.1.
