@@ -4,12 +4,13 @@
 //! IV, as a packet path must.
 
 use super::SpeedError;
-use super::work::{AAD, Arena, Cursor, Done, Runner, Sealed, Task, Work, nonce, parts};
+use super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
 use sealane_transform::{
     Aead, AeadJob, AeadKey, Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey,
     Direction, Kernels, Tier,
 };
 use std::hint::black_box;
+use std::ops::Range;
 
 /// Returns the tier with which these kernels run `count` messages.
 pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction, count: usize) -> Tier {
@@ -23,138 +24,117 @@ pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction
 
 impl Runner for Kernels {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        let own = Own { kernels: self, task };
         match task.algorithm {
-            Algorithm::Digest(digest) => digests(self, digest, task, scope),
-            Algorithm::Cipher(cipher) => ciphers(self, cipher, task, scope),
+            Algorithm::Digest(digest) => own.digests(digest, scope),
+            Algorithm::Cipher(cipher) => own.ciphers(cipher, scope),
             Algorithm::Aead(aead) => match task.direction {
-                Direction::Encrypt => seals(self, aead, task, scope),
-                Direction::Decrypt => opens(self, aead, task, scope),
+                Direction::Encrypt => own.seals(aead, scope),
+                Direction::Decrypt => own.opens(aead, scope),
             },
-            Algorithm::Gmac(gmac) => seals(self, gmac.aead(), task, scope),
+            Algorithm::Gmac(gmac) => own.seals(gmac.aead(), scope),
         }
     }
 }
 
-/// Returns the messages per call: a batch if they share lanes, a few otherwise.
-fn step(kernels: &Kernels, task: &Task) -> usize {
-    match tier(kernels, task.algorithm, task.direction, task.batch) {
-        Tier::Batch => task.batch,
-        _ => task.step(),
-    }
+type Scope<'a> = dyn FnMut(&mut Work<'_>) + 'a;
+
+/// Kernels, and the task that they have.
+struct Own<'a> {
+    kernels: &'a Kernels,
+    task: &'a Task,
 }
 
-/// Expands the keys of a task.
-fn keys<K, E>(task: &Task, expand: impl Fn(&[u8]) -> Result<K, E>) -> Result<Vec<K>, SpeedError> {
-    task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| task.refused())
-}
-
-/// Passes a `call`, which returns how many of its jobs failed, to `scope`, after one call in which none failed.
-fn run(
-    task: &Task,
-    scope: &mut dyn FnMut(&mut Work<'_>),
-    mut call: impl FnMut() -> (usize, Done),
-) -> Result<(), SpeedError> {
-    if call().0 > 0 {
-        return Err(task.refused());
-    }
-    scope(&mut || call().1);
-    Ok(())
-}
-
-fn digests(
-    kernels: &Kernels,
-    digest: Digest,
-    task: &Task,
-    scope: &mut dyn FnMut(&mut Work<'_>),
-) -> Result<(), SpeedError> {
-    let keys = keys(task, |key| DigestKey::new(digest, key))?;
-    let mut arena = Arena::new(task);
-    let mut jobs: Vec<DigestJob<'_>> = arena
-        .messages(&task.lengths)
-        .enumerate()
-        .map(|(index, message)| DigestJob::new(&keys[index % keys.len()], message))
-        .collect();
-    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
-    run(task, scope, || {
-        let (range, done) = cursor.next();
-        (kernels.digest(digest, black_box(&mut jobs[range])), done)
-    })
-}
-
-fn ciphers(
-    kernels: &Kernels,
-    cipher: Cipher,
-    task: &Task,
-    scope: &mut dyn FnMut(&mut Work<'_>),
-) -> Result<(), SpeedError> {
-    let keys = keys(task, |key| CipherKey::new(cipher, key))?;
-    let mut arena = Arena::new(task);
-    let mut jobs: Vec<CipherJob<'_>> = arena
-        .messages(&task.lengths)
-        .enumerate()
-        .map(|(index, message)| CipherJob::new(&keys[index % keys.len()], &[], Buffer::in_place(message)))
-        .collect();
-    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
-    let mut count = 0_u64;
-    run(task, scope, || {
-        let (range, done) = cursor.next();
-        let jobs = &mut jobs[range];
-        for job in &mut *jobs {
-            count += 1;
-            job.iv[..8].copy_from_slice(&count.to_le_bytes());
+impl Own<'_> {
+    /// Returns the messages per call: a batch if they share lanes, a few otherwise.
+    fn step(&self) -> usize {
+        let task = self.task;
+        match tier(self.kernels, task.algorithm, task.direction, task.batch) {
+            Tier::Batch => task.batch,
+            _ => task.step(),
         }
-        (kernels.cipher(cipher, task.direction, black_box(jobs)), done)
-    })
-}
+    }
 
-fn seals(
-    kernels: &Kernels,
-    aead: Aead,
-    task: &Task,
-    scope: &mut dyn FnMut(&mut Work<'_>),
-) -> Result<(), SpeedError> {
-    let keys = keys(task, |key| AeadKey::new(aead, key))?;
-    let mut arena = Arena::new(task);
-    let mut jobs: Vec<AeadJob<'_>> = arena
-        .messages(&task.lengths)
-        .enumerate()
-        .map(|(index, message)| {
-            let (aad, data) = parts(task.algorithm, message);
-            AeadJob::seal(&keys[index % keys.len()], [0; 12], aad, Buffer::in_place(data))
+    /// Expands the keys of the task.
+    fn keys<K, E>(&self, expand: impl Fn(&[u8]) -> Result<K, E>) -> Result<Vec<K>, SpeedError> {
+        let keys = self.task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>();
+        keys.map_err(|_| self.task.refused())
+    }
+
+    /// Passes a `call`, which returns how many of the jobs of a range failed, to `scope`, after one call in which none failed.
+    fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        mut call: impl FnMut(Range<usize>) -> usize,
+    ) -> Result<(), SpeedError> {
+        let mut cursor = Cursor::new(&self.task.lengths, self.step());
+        if call(cursor.next().0) > 0 {
+            return Err(self.task.refused());
+        }
+        scope(&mut || {
+            let (range, done) = cursor.next();
+            call(range);
+            done
+        });
+        Ok(())
+    }
+
+    fn digests(&self, digest: Digest, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+        let keys = self.keys(|key| DigestKey::new(digest, key))?;
+        let mut arena = Arena::new(self.task);
+        let messages = arena.messages(&self.task.lengths).zip(keys.iter().cycle());
+        let mut jobs: Vec<_> = messages.map(|(message, key)| DigestJob::new(key, message)).collect();
+        self.run(scope, |range| self.kernels.digest(digest, black_box(&mut jobs[range])))
+    }
+
+    fn ciphers(&self, cipher: Cipher, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+        let keys = self.keys(|key| CipherKey::new(cipher, key))?;
+        let mut arena = Arena::new(self.task);
+        let messages = arena.messages(&self.task.lengths).zip(keys.iter().cycle());
+        let job = |(message, key)| CipherJob::new(key, &[], Buffer::in_place(message));
+        let mut jobs: Vec<_> = messages.map(job).collect();
+        let mut count = 0_u64;
+        self.run(scope, |range| {
+            let jobs = &mut jobs[range];
+            for job in &mut *jobs {
+                count += 1;
+                job.iv[..8].copy_from_slice(&count.to_le_bytes());
+            }
+            self.kernels.cipher(cipher, self.task.direction, black_box(jobs))
         })
-        .collect();
-    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
-    let mut count = 0_u64;
-    run(task, scope, || {
-        let (range, done) = cursor.next();
-        let jobs = &mut jobs[range];
-        for job in &mut *jobs {
-            count += 1;
-            job.nonce = nonce(count);
-        }
-        (kernels.seal(aead, black_box(jobs)), done)
-    })
-}
-
-fn opens(
-    kernels: &Kernels,
-    aead: Aead,
-    task: &Task,
-    scope: &mut dyn FnMut(&mut Work<'_>),
-) -> Result<(), SpeedError> {
-    let keys = keys(task, |key| AeadKey::new(aead, key))?;
-    let mut sealed = Sealed::new(aead, task)?;
-    let mut arena = Arena::new(task);
-    let mut jobs = Vec::with_capacity(task.lengths.len());
-    for (index, (message, (source, tag))) in
-        arena.messages(&task.lengths).zip(sealed.messages(&task.lengths)).enumerate()
-    {
-        let data = Buffer::out_of_place(source, message).map_err(|_| task.refused())?;
-        jobs.push(AeadJob::open(&keys[index % keys.len()], nonce(index as u64), &AAD, data, *tag));
     }
-    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
-    run(task, scope, || {
-        let (range, done) = cursor.next();
-        (kernels.open(aead, black_box(&mut jobs[range])), done)
-    })
+
+    fn seals(&self, aead: Aead, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+        let keys = self.keys(|key| AeadKey::new(aead, key))?;
+        let mut arena = Arena::new(self.task);
+        let job = |(message, key)| {
+            let (aad, data) = parts(self.task.algorithm, message);
+            AeadJob::seal(key, [0; 12], aad, Buffer::in_place(data))
+        };
+        let mut jobs: Vec<_> = arena.messages(&self.task.lengths).zip(keys.iter().cycle()).map(job).collect();
+        let mut count = 0_u64;
+        self.run(scope, |range| {
+            let jobs = &mut jobs[range];
+            for job in &mut *jobs {
+                count += 1;
+                job.nonce = nonce(count);
+            }
+            self.kernels.seal(aead, black_box(jobs))
+        })
+    }
+
+    fn opens(&self, aead: Aead, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
+        let keys = self.keys(|key| AeadKey::new(aead, key))?;
+        let mut sealed = Sealed::new(aead, self.task)?;
+        let mut arena = Arena::new(self.task);
+        let mut jobs = Vec::with_capacity(self.task.lengths.len());
+        let lengths = &self.task.lengths;
+        for (index, (message, (source, tag))) in
+            arena.messages(lengths).zip(sealed.messages(lengths)).enumerate()
+        {
+            let data = Buffer::out_of_place(source, message).map_err(|_| self.task.refused())?;
+            jobs.push(AeadJob::open(&keys[index % keys.len()], nonce(index as u64), &AAD, data, *tag));
+        }
+        self.run(scope, |range| self.kernels.open(aead, black_box(&mut jobs[range])))
+    }
 }
