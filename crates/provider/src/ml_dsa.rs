@@ -7,7 +7,7 @@
 use crate::counters::Counted;
 use crate::key::{Content, Family, KeyBox};
 use crate::reason::Reason;
-use crate::signing::Signature;
+use crate::signing::{Keyed, Signature};
 use sealane_asymmetric::Verification;
 use sealane_asymmetric::der::algorithm_of_key;
 use sealane_client::Operation;
@@ -26,15 +26,7 @@ pub(crate) struct MlDsaSigning {
     pub(crate) is_representative: bool,
 }
 
-impl Signature for MlDsaSigning {
-    fn new(family: Family) -> Self {
-        Self { family, key: None, context: Vec::new(), is_deterministic: false, is_representative: false }
-    }
-
-    fn duplicate(&self) -> Result<Self, Reason> {
-        Ok(self.clone())
-    }
-
+impl Keyed for MlDsaSigning {
     /// Starts a new operation; without a key, it uses that of the last one with its parameters.
     fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
         if let Some(key) = key {
@@ -45,6 +37,16 @@ impl Signature for MlDsaSigning {
             *self = Self { key: Some(key), ..Self::new(self.family) };
         }
         self.content().map(|_| ())
+    }
+}
+
+impl Signature for MlDsaSigning {
+    fn new(family: Family) -> Self {
+        Self { family, key: None, context: Vec::new(), is_deterministic: false, is_representative: false }
+    }
+
+    fn duplicate(&self) -> Result<Self, Reason> {
+        Ok(self.clone())
     }
 
     /// Starts a new operation for which a hash may be named: only none is right.

@@ -122,8 +122,17 @@ impl Salt {
     }
 }
 
+/// A computation with a key.
+pub(crate) trait Keyed {
+    /// Starts a new one; without a key, a signature uses that of the last one.
+    ///
+    /// # Errors
+    /// Fails if there is no key, or one of another family.
+    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason>;
+}
+
 /// A signature that is made or verified, whichever its algorithm, in the order of OpenSSL's calls.
-pub(crate) trait Signature: Sized {
+pub(crate) trait Signature: Keyed + Sized {
     /// Returns one for keys of this family.
     fn new(family: Family) -> Self;
 
@@ -133,16 +142,10 @@ pub(crate) trait Signature: Sized {
     /// Fails if a digest that is under way cannot be copied.
     fn duplicate(&self) -> Result<Self, Reason>;
 
-    /// Starts a new operation; without a key, it uses that of the last one.
-    ///
-    /// # Errors
-    /// Fails if there is no key, or one of another family.
-    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason>;
-
     /// Starts a new operation on a message that is digested here, by the hash of this name or by the algorithm's own.
     ///
     /// # Errors
-    /// Fails as [`Self::start`] does, or if the algorithm does not have the hash.
+    /// Fails as [`Keyed::start`] does, or if the algorithm does not have the hash.
     fn start_message(&mut self, hash: Option<&str>, key: Option<Arc<KeyBox>>) -> Result<(), Reason>;
 
     /// Returns the length of the longest signature in bytes.
@@ -177,18 +180,7 @@ pub(crate) struct Signing {
     digest: Option<Digest>,
 }
 
-impl Signature for Signing {
-    fn new(family: Family) -> Self {
-        let (padding, salt) = (Padding::Pkcs1, Salt::Auto);
-        Self { family, key: None, hash: None, padding, mask: None, salt, limits: None, digest: None }
-    }
-
-    fn duplicate(&self) -> Result<Self, Reason> {
-        let digest = self.digest.as_ref().map(Digest::duplicate).transpose()?;
-        let Self { family, hash, padding, mask, salt, limits, .. } = *self;
-        Ok(Self { family, key: self.key.clone(), hash, padding, mask, salt, limits, digest })
-    }
-
+impl Keyed for Signing {
     fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
         if let Some(key) = key {
             let family = if key.family == Family::RsaPss { Family::Rsa } else { key.family };
@@ -209,6 +201,19 @@ impl Signature for Signing {
         }
         self.digest = None;
         self.key.as_ref().map(|_| ()).ok_or(Reason::NoKey)
+    }
+}
+
+impl Signature for Signing {
+    fn new(family: Family) -> Self {
+        let (padding, salt) = (Padding::Pkcs1, Salt::Auto);
+        Self { family, key: None, hash: None, padding, mask: None, salt, limits: None, digest: None }
+    }
+
+    fn duplicate(&self) -> Result<Self, Reason> {
+        let digest = self.digest.as_ref().map(Digest::duplicate).transpose()?;
+        let Self { family, hash, padding, mask, salt, limits, .. } = *self;
+        Ok(Self { family, key: self.key.clone(), hash, padding, mask, salt, limits, digest })
     }
 
     /// Starts a new operation on a message, which is digested here. For Ed25519 no hash may be named.
@@ -454,17 +459,20 @@ pub(crate) struct Crypting {
     pub(crate) mask: Option<Hash>,
 }
 
-impl Crypting {
-    pub(crate) fn new() -> Self {
+impl Default for Crypting {
+    fn default() -> Self {
         Self { key: None, padding: Padding::Pkcs1, hash: Hash::Sha1, mask: None }
     }
+}
 
-    pub(crate) fn start(&mut self, key: Arc<KeyBox>) -> Result<(), Reason> {
-        key.content()?;
-        *self = Self { key: Some(key), ..Self::new() };
-        Ok(())
+impl Keyed for Crypting {
+    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
+        *self = Self { key, ..Self::default() };
+        self.content().map(|_| ())
     }
+}
 
+impl Crypting {
     fn content(&self) -> Result<&Content, Reason> {
         self.key.as_ref().ok_or(Reason::NoKey)?.content()
     }
@@ -538,16 +546,20 @@ pub(crate) struct Agreeing {
     pub(crate) derivation: Derivation,
 }
 
+impl Keyed for Agreeing {
+    fn start(&mut self, key: Option<Arc<KeyBox>>) -> Result<(), Reason> {
+        *self = Self { key, ..Self::default() };
+        self.content().map(|_| ())
+    }
+}
+
 impl Agreeing {
-    pub(crate) fn start(&mut self, key: Arc<KeyBox>) -> Result<(), Reason> {
-        key.content()?;
-        *self = Self { key: Some(key), ..Self::default() };
-        Ok(())
+    fn content(&self) -> Result<&Content, Reason> {
+        self.key.as_ref().ok_or(Reason::NoKey)?.content()
     }
 
     pub(crate) fn set_peer(&mut self, peer: Arc<KeyBox>) -> Result<(), Reason> {
-        let own = self.key.as_ref().ok_or(Reason::NoKey)?.content()?;
-        if peer.content()?.kind != own.kind {
+        if peer.content()?.kind != self.content()?.kind {
             return Err(Reason::BadContent);
         }
         self.peer = Some(peer);
@@ -555,7 +567,7 @@ impl Agreeing {
     }
 
     pub(crate) fn size(&self) -> Result<usize, Reason> {
-        let content = self.key.as_ref().ok_or(Reason::NoKey)?.content()?;
+        let content = self.content()?;
         if self.is_derived {
             let is_right = (1..=DERIVED_BYTES_MAX).contains(&self.derivation.bytes);
             return if is_right { Ok(self.derivation.bytes) } else { Err(Reason::BadContent) };
@@ -564,7 +576,7 @@ impl Agreeing {
     }
 
     pub(crate) fn derive(&self) -> Result<Zeroizing<Vec<u8>>, Reason> {
-        let key = self.key.as_ref().ok_or(Reason::NoKey)?.content()?;
+        let key = self.content()?;
         let peer = self.peer.as_ref().ok_or(Reason::NoKey)?.content()?;
         let point = der::of_public(peer.public.der()).ok_or(Reason::NoKey)?;
         Counted::DERIVE.add();

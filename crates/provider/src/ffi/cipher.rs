@@ -4,7 +4,7 @@
 
 use super::params::{OCTET_STRING, Param, Params, UTF8_STRING};
 use super::signature::{hash, named};
-use super::{Context, Dispatch, bytes, described, give, key_of, table};
+use super::{Context, Dispatch, Settable, bytes, described, give, table};
 use crate::reason::Reason;
 use crate::signing::{Crypting, Padding};
 use std::ffi::{c_int, c_uchar, c_void};
@@ -12,42 +12,21 @@ use std::ffi::{c_int, c_uchar, c_void};
 type CryptingContext = Context<Crypting>;
 
 pub(super) static TABLE: &[Dispatch] = table![
-    1 => new,
-    2 => init,
+    1 => CryptingContext::new,
+    2 => CryptingContext::init,
     3 => encrypt,
-    4 => init,
+    4 => CryptingContext::init,
     5 => decrypt,
     6 => CryptingContext::free,
     7 => CryptingContext::duplicate,
     8 => get_params,
     9 => gettable_params,
-    10 => set_params,
+    10 => CryptingContext::set_params,
     11 => settable_params,
 ];
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `provider`.
-unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in the context of this provider.
-    let core = unsafe { Context::<()>::shared(provider) }.core;
-    CryptingContext::give(core, Crypting::new())
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy; `key`
-/// is null or a key; `array`.
-unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
-    let (own, key, params) = unsafe { (CryptingContext::of(context), key_of(key), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| {
-        own.value.start(key.ok_or(Reason::NoKey)?)?;
-        set(&mut own.value, params)
-    })
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null; `plaintext` has `plaintext_length` bytes or
 /// is null.
 unsafe extern "C" fn encrypt(
@@ -68,7 +47,7 @@ unsafe extern "C" fn encrypt(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null; `ciphertext` has `ciphertext_length` bytes or
 /// is null.
 unsafe extern "C" fn decrypt(
@@ -99,36 +78,28 @@ described! { settable_params(*mut c_void, *mut c_void):
     c"oaep-label" => OCTET_STRING,
 }
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
-/// `array`.
-unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (CryptingContext::of(context), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| set(&mut own.value, params))
-}
-
-fn set(crypting: &mut Crypting, params: Params<'_>) -> Result<(), Reason> {
-    if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
-        crypting.padding = padding;
-    }
-    if let Some(hash) = hash(params, c"digest")? {
-        crypting.hash = hash;
-    }
-    if let Some(mask) = hash(params, c"mgf1-digest")? {
-        crypting.mask = Some(mask);
-    }
-    match params.octets(c"oaep-label") {
-        None | Some([]) => Ok(()),
-        Some(_) => Err(Reason::Unsupported),
+impl Settable for Crypting {
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
+            self.padding = padding;
+        }
+        if let Some(hash) = hash(params, c"digest")? {
+            self.hash = hash;
+        }
+        if let Some(mask) = hash(params, c"mgf1-digest")? {
+            self.mask = Some(mask);
+        }
+        match params.octets(c"oaep-label") {
+            None | Some([]) => Ok(()),
+            Some(_) => Err(Reason::Unsupported),
+        }
     }
 }
 
 described! { gettable_params(*mut c_void, *mut c_void): c"pad-mode" => UTF8_STRING }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
 /// `array`.
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.

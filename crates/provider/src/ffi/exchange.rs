@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use super::params::{INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
-use super::{Context, Dispatch, described, give, key_of, table};
+use super::params::{INTEGER, OCTET_STRING, Params, UNSIGNED, UTF8_STRING};
+use super::{Context, Dispatch, Settable, described, give, key_of, table};
 use crate::library;
 use crate::reason::Reason;
 use crate::signing::Agreeing;
@@ -12,39 +12,18 @@ use std::ffi::{c_int, c_uchar, c_void};
 type AgreeingContext = Context<Agreeing>;
 
 pub(super) static TABLE: &[Dispatch] = table![
-    1 => new,
-    2 => init,
+    1 => AgreeingContext::new,
+    2 => AgreeingContext::init,
     3 => derive,
     4 => set_peer,
     5 => AgreeingContext::free,
     6 => AgreeingContext::duplicate,
-    7 => set_params,
+    7 => AgreeingContext::set_params,
     8 => settable_params,
 ];
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `provider`.
-unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in the context of this provider.
-    let core = unsafe { Context::<()>::shared(provider) }.core;
-    AgreeingContext::give(core, Agreeing::default())
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy; `key`
-/// is null or a key; `array`.
-unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider, and an array with a terminator or null.
-    let (own, key, params) = unsafe { (AgreeingContext::of(context), key_of(key), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| {
-        own.value.start(key.ok_or(Reason::NoKey)?)?;
-        set(&mut own.value, params)
-    })
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
 /// `peer` is null or a key.
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`, and a key of this provider.
@@ -54,7 +33,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null.
 unsafe extern "C" fn derive(
     context: *mut c_void,
@@ -84,32 +63,24 @@ described! { settable_params(*mut c_void, *mut c_void):
     c"kdf-ukm" => OCTET_STRING,
 }
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
-/// `array`.
-unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (AgreeingContext::of(context), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| set(&mut own.value, params))
-}
-
-/// Takes over the parameters of a derivation function. All curves here have the cofactor one, so its mode changes nothing.
-fn set(agreeing: &mut Agreeing, params: Params<'_>) -> Result<(), Reason> {
-    match params.text(c"kdf-type") {
-        None => {}
-        Some("") => agreeing.is_derived = false,
-        Some(name) if name.eq_ignore_ascii_case("X963KDF") => agreeing.is_derived = true,
-        Some(_) => return Err(Reason::Unsupported),
+impl Settable for Agreeing {
+    /// All curves here have the cofactor one, so its mode changes nothing.
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        match params.text(c"kdf-type") {
+            None => {}
+            Some("") => self.is_derived = false,
+            Some(name) if name.eq_ignore_ascii_case("X963KDF") => self.is_derived = true,
+            Some(_) => return Err(Reason::Unsupported),
+        }
+        if let Some(name) = params.text(c"kdf-digest") {
+            self.derivation.hash = Some(library::Hash::of_name(name).ok_or(Reason::Unsupported)?);
+        }
+        if let Some(bytes) = params.number(c"kdf-outlen") {
+            self.derivation.bytes = usize::try_from(bytes).map_err(|_| Reason::BadContent)?;
+        }
+        if params.has(c"kdf-ukm") {
+            self.derivation.shared = params.octets(c"kdf-ukm").unwrap_or_default().to_vec();
+        }
+        Ok(())
     }
-    if let Some(name) = params.text(c"kdf-digest") {
-        agreeing.derivation.hash = Some(library::Hash::of_name(name).ok_or(Reason::Unsupported)?);
-    }
-    if let Some(bytes) = params.number(c"kdf-outlen") {
-        agreeing.derivation.bytes = usize::try_from(bytes).map_err(|_| Reason::BadContent)?;
-    }
-    if params.has(c"kdf-ukm") {
-        agreeing.derivation.shared = params.octets(c"kdf-ukm").unwrap_or_default().to_vec();
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params};
-use super::{Context, Dispatch, bytes, described, descriptions, table};
+use super::{Context, Dispatch, Settable, bytes, described, descriptions, table};
 use crate::counters::Counted;
 use crate::library::{Kem, SECRET_BYTES, SEED_BYTES, Text};
 use crate::reason::Reason;
@@ -33,7 +33,7 @@ macro_rules! keymgmt {
         table![
             1 => new_key::<$set>,
             2 => gen_init::<$set>,
-            4 => gen_set_params,
+            4 => Generation::set_params,
             5 => gen_settable_params,
             6 => generate,
             7 => Generation::free,
@@ -264,6 +264,15 @@ struct Wanted {
 
 type Generation = Context<Wanted>;
 
+impl Settable for Wanted {
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        if let Some(seed) = params.octets(c"seed") {
+            self.seed = Some(Zeroizing::new(seed.try_into().map_err(|_| Reason::BadContent)?));
+        }
+        Ok(())
+    }
+}
+
 /// # Safety
 /// The contract of provider functions, see [`super`]: `provider`; `array`.
 unsafe extern "C" fn gen_init<const SET: usize>(
@@ -276,7 +285,7 @@ unsafe extern "C" fn gen_init<const SET: usize>(
     let is_empty = selection & (PRIVATE | PUBLIC) == 0;
     let generation = Generation::give(core, Wanted { set: MlKemSet::ALL[SET], seed: None, is_empty });
     // SAFETY: it was made just now; the array is OpenSSL's.
-    if unsafe { gen_set_params(generation, array) } == 1 {
+    if unsafe { Generation::set_params(generation, array) } == 1 {
         return generation;
     }
     // SAFETY: no other code has it.
@@ -285,21 +294,6 @@ unsafe extern "C" fn gen_init<const SET: usize>(
 }
 
 described! { gen_settable_params(*mut c_void, *mut c_void): c"seed" => OCTET_STRING }
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]; `array`.
-unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `gen_init`, and an array with a terminator.
-    let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
-    let core = generation.core;
-    core.succeeds(|| {
-        if let Some(seed) = params.octets(c"seed") {
-            let seed = seed.try_into().map_err(|_| Reason::BadContent)?;
-            generation.value.seed = Some(Zeroizing::new(seed));
-        }
-        Ok(())
-    })
-}
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]. The callback
@@ -324,7 +318,7 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
 type KemContext = Context<Option<Key>>;
 
 pub(super) static TABLE: &[Dispatch] = table![
-    1 => new,
+    1 => KemContext::new,
     2 => init,
     3 => encapsulate,
     4 => init,
@@ -334,15 +328,7 @@ pub(super) static TABLE: &[Dispatch] = table![
 ];
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `provider`.
-unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
-    // SAFETY: OpenSSL hands in the context of this provider.
-    let core = unsafe { Context::<()>::shared(provider) }.core;
-    KemContext::give(core, None)
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy; `key`
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy; `key`
 /// is null or a key of this module. The array is not used.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
     // SAFETY: OpenSSL hands in a value of `new`.
@@ -363,7 +349,7 @@ fn content(context: &KemContext) -> Result<&Kem, Reason> {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy.
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy.
 /// `out_length` is null, or a readable and writable number, aligned; `out` is null, or writable for as many
 /// bytes as `out_length` states, or the ciphertext's length if that is null. The same holds for `secret` and
 /// `secret_length`, with [`SECRET_BYTES`].
@@ -394,7 +380,7 @@ unsafe extern "C" fn encapsulate(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
 /// `ciphertext` has `length` bytes or is null. `secret_length` is null, or a readable and writable number,
 /// aligned; `secret` is null, or writable for as many bytes as `secret_length` states, or [`SECRET_BYTES`] if
 /// that is null.

@@ -5,7 +5,7 @@
 
 use super::params::{Built, INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
 use super::signature::hash;
-use super::{Context, Core, Dispatch, KeyContext, described, descriptions, key_of, table};
+use super::{Context, Core, Dispatch, KeyContext, Settable, described, descriptions, key_of, table};
 use crate::key::{self, Content, Family, KeyBox, Private};
 use crate::reason::Reason;
 use sealane_asymmetric::der::MlDsaParts;
@@ -40,7 +40,7 @@ macro_rules! keymgmt {
             1 => new::<$family>,
             2 => gen_init::<$family>,
             3 => gen_set_template,
-            4 => gen_set_params,
+            4 => Generation::set_params,
             5 => gen_settable_params::<$family>,
             6 => generate,
             7 => Generation::free,
@@ -529,7 +529,7 @@ unsafe extern "C" fn gen_init<const FAMILY: u8>(
     };
     let generation = Generation::give(core, Wanted { family, kind, selection });
     // SAFETY: it was made just now; the array is OpenSSL's.
-    if unsafe { gen_set_params(generation, array) } == 1 {
+    if unsafe { Generation::set_params(generation, array) } == 1 {
         return generation;
     }
     // SAFETY: no other code has it.
@@ -572,21 +572,16 @@ extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_vo
     }
 }
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `generation` is a value of [`gen_init`]; `array`.
-unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `gen_init`, and an array with a terminator.
-    let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
-    let core = generation.core;
-    core.succeeds(|| {
-        match generation.value.family {
+impl Settable for Wanted {
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        match self.family {
             family @ (Family::Rsa | Family::RsaPss) => {
                 if let Some(bits) = params.number(c"bits") {
                     let prefix = if family == Family::Rsa { "rsa" } else { "rsa-pss" };
                     let kind = format!("{prefix}-{bits}").parse().map_err(|_| Reason::Unsupported)?;
-                    generation.value.set_kind(kind);
+                    self.set_kind(kind);
                 }
-                generation.value.set_limits(params)?;
+                self.set_limits(params)?;
                 let exponent = params
                     .digits(c"e")
                     .is_none_or(|digits| digits.iter().skip_while(|digit| **digit == 0).eq([1, 0, 1].iter()));
@@ -596,13 +591,13 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param
             }
             Family::Ec => {
                 if let Some(group) = params.text(c"group") {
-                    generation.value.kind = Some(kind_of_group(group).ok_or(Reason::Unsupported)?);
+                    self.kind = Some(kind_of_group(group).ok_or(Reason::Unsupported)?);
                 }
             }
             Family::Ed25519 | Family::X25519 | Family::MlDsa44 | Family::MlDsa65 | Family::MlDsa87 => {}
         }
         Ok(())
-    })
+    }
 }
 
 /// # Safety

@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_STRING, Param, Params};
-use super::signs::{Signs, duplicate, init, message_init, new, set_params, sign, verify};
-use super::{Context, Dispatch, described, table};
+use super::signs::{duplicate, message_init, new, sign, verify};
+use super::{Context, Dispatch, Settable, described, table};
 use crate::ml_dsa::MlDsaSigning;
 use crate::reason::Reason;
 use std::ffi::{c_int, c_void};
@@ -25,10 +25,10 @@ macro_rules! of_set {
             17 => duplicate::<MlDsaSigning>,
             18 => get_params,
             19 => gettable_params,
-            20 => set_params::<MlDsaSigning>,
+            20 => SigningContext::set_params,
             21 => settable_params,
-            27 => init::<MlDsaSigning>,
-            30 => init::<MlDsaSigning>,
+            27 => SigningContext::init,
+            30 => SigningContext::init,
         ]
     };
 }
@@ -47,7 +47,7 @@ described! { settable_params(*mut c_void, *mut c_void):
     c"mu" => INTEGER,
 }
 
-impl Signs for MlDsaSigning {
+impl Settable for MlDsaSigning {
     fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
         if let Some(context) = params.octets(c"context-string") {
             self.set_context(context)?;

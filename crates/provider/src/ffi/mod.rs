@@ -42,6 +42,7 @@ mod symmetric;
 use crate::counters;
 use crate::key::KeyBox;
 use crate::reason::Reason;
+use crate::signing::Keyed;
 use params::{Param, Params};
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -251,6 +252,49 @@ impl<T: Clone> Context<T> {
         // SAFETY: the contract is that of `shared`.
         let own = unsafe { Self::shared(pointer) };
         Self::give(own.core, own.value.clone())
+    }
+}
+
+impl<T: Default> Context<T> {
+    /// # Safety
+    /// The contract of provider functions, see [`self`]: `provider`.
+    unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
+        // SAFETY: OpenSSL hands in the context of this provider.
+        let core = unsafe { Context::<()>::shared(provider) }.core;
+        Self::give(core, T::default())
+    }
+}
+
+/// An object that OpenSSL sets parameters of.
+trait Settable {
+    /// Takes over the parameters among `params` that it knows.
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason>;
+}
+
+impl<T: Settable> Context<T> {
+    /// # Safety
+    /// The contract of provider functions, see [`self`]: `context` is a value of a constructor of the same type; `array`.
+    unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
+        // SAFETY: OpenSSL hands in a context of this type, and an array with a terminator.
+        let (own, params) = unsafe { (Self::of(context), Params::new(array)) };
+        let core = own.core;
+        core.succeeds(|| own.value.set(params))
+    }
+}
+
+impl<T: Keyed + Settable> Context<T> {
+    /// # Safety
+    /// The contract of provider functions, see [`self`]: `context` is a value of a constructor of the same type; `key` is null
+    /// or a key; `array`.
+    unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
+        // SAFETY: OpenSSL hands in a context of this type, a key of this provider or null, and an array with a terminator or
+        // null.
+        let (own, key, params) = unsafe { (Self::of(context), key_of(key), Params::new(array)) };
+        let core = own.core;
+        core.succeeds(|| {
+            own.value.start(key)?;
+            own.value.set(params)
+        })
     }
 }
 

@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_STRING, Param, Params, UTF8_STRING};
-use super::signs::{Signs, duplicate, init, message_init, new, set_params, sign, verify};
-use super::{Context, Dispatch, bytes, described, give, table};
+use super::signs::{duplicate, message_init, new, sign, verify};
+use super::{Context, Dispatch, Settable, bytes, described, give, table};
 use crate::library;
 use crate::reason::Reason;
 use crate::signing::{Padding, Salt, Signature as _, Signing, hash_of};
@@ -17,9 +17,9 @@ macro_rules! of_digests {
     ($family:literal $(, $id:literal => $function:expr)*) => {
         table![
             1 => new::<Signing, $family>,
-            2 => init::<Signing>,
+            2 => SigningContext::init,
             3 => sign::<Signing>,
-            4 => init::<Signing>,
+            4 => SigningContext::init,
             5 => verify::<Signing>,
             $($id => $function,)*
             8 => message_init::<Signing>,
@@ -32,13 +32,13 @@ macro_rules! of_digests {
             17 => duplicate::<Signing>,
             18 => get_params,
             19 => gettable_params,
-            20 => set_params::<Signing>,
+            20 => SigningContext::set_params,
             21 => settable_params,
         ]
     };
 }
 
-pub(super) static RSA: &[Dispatch] = of_digests!(0, 6 => init::<Signing>, 7 => recover);
+pub(super) static RSA: &[Dispatch] = of_digests!(0, 6 => SigningContext::init, 7 => recover);
 pub(super) static ECDSA: &[Dispatch] = of_digests!(1);
 pub(super) static ED25519: &[Dispatch] = table![
     1 => new::<Signing, 2>,
@@ -194,7 +194,7 @@ pub(super) fn hash(params: Params<'_>, key: &CStr) -> Result<Option<Hash>, Reaso
     named(params, key, hash_of, |_| None)
 }
 
-impl Signs for Signing {
+impl Settable for Signing {
     fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
         if let Some(hash) = named(params, c"digest", library::Hash::of_signature, |_| None)? {
             self.set_hash(hash)?;

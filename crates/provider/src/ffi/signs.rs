@@ -3,22 +3,15 @@
 #![allow(unsafe_code)]
 
 use super::params::{Param, Params};
-use super::{Context, bytes, give, key_of, text};
+use super::{Context, Settable, bytes, give, key_of, text};
 use crate::key::Family;
-use crate::reason::Reason;
 use crate::signing::Signature;
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ptr::null_mut;
 
-/// A signature with parameters.
-pub(super) trait Signs: Signature {
-    /// Takes over the parameters among `params` that it knows.
-    fn set(&mut self, params: Params<'_>) -> Result<(), Reason>;
-}
-
 /// # Safety
 /// The contract of provider functions, see [`super`]: `provider`. The property query is not used.
-pub(super) unsafe extern "C" fn new<S: Signs, const FAMILY: u8>(
+pub(super) unsafe extern "C" fn new<S: Signature, const FAMILY: u8>(
     provider: *mut c_void,
     _: *const c_char,
 ) -> *mut c_void {
@@ -29,7 +22,7 @@ pub(super) unsafe extern "C" fn new<S: Signs, const FAMILY: u8>(
 
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`].
-pub(super) unsafe extern "C" fn duplicate<S: Signs>(context: *mut c_void) -> *mut c_void {
+pub(super) unsafe extern "C" fn duplicate<S: Signature>(context: *mut c_void) -> *mut c_void {
     // SAFETY: OpenSSL hands in a value of `new`.
     let own = unsafe { Context::<S>::shared(context) };
     let copy = own.core.outcome(|| own.value.duplicate());
@@ -37,27 +30,9 @@ pub(super) unsafe extern "C" fn duplicate<S: Signs>(context: *mut c_void) -> *mu
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`]; `key`
-/// is null or a key; `array`.
-pub(super) unsafe extern "C" fn init<S: Signs>(
-    context: *mut c_void,
-    key: *mut c_void,
-    array: *const Param,
-) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, a key of this provider or null, and an array with a terminator or
-    // null.
-    let (own, key, params) = unsafe { (Context::<S>::of(context), key_of(key), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| {
-        own.value.start(key)?;
-        own.value.set(params)
-    })
-}
-
-/// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
 /// `hash` is null or a string; `key` is null or a key; `array`.
-pub(super) unsafe extern "C" fn message_init<S: Signs>(
+pub(super) unsafe extern "C" fn message_init<S: Signature + Settable>(
     context: *mut c_void,
     hash: *const c_char,
     key: *mut c_void,
@@ -78,7 +53,7 @@ pub(super) unsafe extern "C" fn message_init<S: Signs>(
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
 /// `length` is writable; `out` has `capacity` bytes or is null; `content` has `content_length` bytes or is
 /// null.
-pub(super) unsafe extern "C" fn sign<S: Signs>(
+pub(super) unsafe extern "C" fn sign<S: Signature>(
     context: *mut c_void,
     out: *mut c_uchar,
     length: *mut usize,
@@ -98,7 +73,7 @@ pub(super) unsafe extern "C" fn sign<S: Signs>(
 /// # Safety
 /// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
 /// `signature` and `content` have the lengths beside them or are null.
-pub(super) unsafe extern "C" fn verify<S: Signs>(
+pub(super) unsafe extern "C" fn verify<S: Signature>(
     context: *mut c_void,
     signature: *const c_uchar,
     signature_length: usize,
@@ -111,14 +86,4 @@ pub(super) unsafe extern "C" fn verify<S: Signs>(
     };
     let good = own.core.outcome(|| own.value.verify(content, signature));
     c_int::from(good.unwrap_or(false))
-}
-
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
-/// `array`.
-pub(super) unsafe extern "C" fn set_params<S: Signs>(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (own, params) = unsafe { (Context::<S>::of(context), Params::new(array)) };
-    let core = own.core;
-    core.succeeds(|| own.value.set(params))
 }

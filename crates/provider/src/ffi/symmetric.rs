@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::params::{INTEGER, OCTET_PTR, OCTET_STRING, Param, Params, UNSIGNED};
-use super::{Context, Dispatch, bytes, described, table};
+use super::{Context, Dispatch, Settable, bytes, described, table};
 use crate::ciphering::{Ciphering, TAG_BYTES};
 use crate::library::{Kind, Mode, Text};
 use crate::reason::Reason;
@@ -25,7 +25,7 @@ macro_rules! cipher {
             8 => duplicate,
             9 => get_params::<$place>,
             10 => get_context_params,
-            11 => set_context_params,
+            11 => CipherContext::set_params,
             12 => gettable_params,
             13 => gettable_context_params,
             14 => settable_context_params,
@@ -109,7 +109,7 @@ unsafe fn init(
     core.succeeds(|| {
         let (key, iv) = ((!key.0.is_null()).then_some(key_bytes), (!iv.0.is_null()).then_some(iv_bytes));
         value.start(encrypts, key, iv)?;
-        set(value, params)
+        value.set(params)
     })
 }
 
@@ -279,34 +279,27 @@ described! { settable_context_params(*mut c_void, *mut c_void):
     c"tls-mac-size" => UNSIGNED,
 }
 
-/// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of [`new`] or [`duplicate`];
-/// `array`.
-unsafe extern "C" fn set_context_params(context: *mut c_void, array: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
-    let (Context { core, value }, params) = unsafe { (CipherContext::of(context), Params::new(array)) };
-    core.succeeds(|| set(value, params))
-}
-
-fn set(ciphering: &mut Ciphering, params: Params<'_>) -> Result<(), Reason> {
-    for (name, param) in params.each() {
-        match name {
-            b"keylen" if param.length().is_some_and(|length| length != ciphering.kind().key_bytes) => {
-                return Err(Reason::KeyLength);
+impl Settable for Ciphering {
+    fn set(&mut self, params: Params<'_>) -> Result<(), Reason> {
+        for (name, param) in params.each() {
+            match name {
+                b"keylen" if param.length().is_some_and(|length| length != self.kind().key_bytes) => {
+                    return Err(Reason::KeyLength);
+                }
+                b"ivlen" => param.length().map_or(Ok(()), |length| self.set_iv_bytes(length))?,
+                b"padding" => param.number().map_or((), |pads| self.set_padding(pads != 0)),
+                b"num" if param.number().is_some_and(|used| used != 0) => return Err(Reason::Unsupported),
+                b"tag" => self.set_tag(param.octets(), param.size())?,
+                b"tlsivfixed" => param.octets().map_or(Ok(()), |fixed| self.set_fixed_iv(fixed))?,
+                b"tlsivinv" => param.octets().map_or(Ok(()), |explicit| self.set_explicit_iv(explicit))?,
+                b"tlsaad" => {
+                    param.octets().map_or(Ok(()), |header| self.set_header(header).map(|_| ()))?;
+                }
+                b"tls-version" => param.number().map_or(Ok(()), |version| self.set_version(version))?,
+                b"tls-mac-size" => param.length().map_or(Ok(()), |length| self.set_code_bytes(length))?,
+                _ => {}
             }
-            b"ivlen" => param.length().map_or(Ok(()), |length| ciphering.set_iv_bytes(length))?,
-            b"padding" => param.number().map_or((), |pads| ciphering.set_padding(pads != 0)),
-            b"num" if param.number().is_some_and(|used| used != 0) => return Err(Reason::Unsupported),
-            b"tag" => ciphering.set_tag(param.octets(), param.size())?,
-            b"tlsivfixed" => param.octets().map_or(Ok(()), |fixed| ciphering.set_fixed_iv(fixed))?,
-            b"tlsivinv" => param.octets().map_or(Ok(()), |explicit| ciphering.set_explicit_iv(explicit))?,
-            b"tlsaad" => {
-                param.octets().map_or(Ok(()), |header| ciphering.set_header(header).map(|_| ()))?;
-            }
-            b"tls-version" => param.number().map_or(Ok(()), |version| ciphering.set_version(version))?,
-            b"tls-mac-size" => param.length().map_or(Ok(()), |length| ciphering.set_code_bytes(length))?,
-            _ => {}
         }
+        Ok(())
     }
-    Ok(())
 }
