@@ -5,17 +5,17 @@
 //! a refusal has the notification that says what the peer should do next.
 
 use super::{
-    Context, MAX_CHILDREN, Parts, Phase, Sa,
+    Context, Incoming, MAX_CHILDREN, Parts, Phase, Sa,
     child::{Agreed, Child, Made, Refusal, Standing, agree, protocol_refusal},
     under_way::{Collision, Creating, Followup, FollowupGoal, Goal},
 };
 use crate::{
     crypto::{KeyExchange, SharedSecret, exchange as key_exchange},
-    event::{Event, Path, Reason},
+    event::{Event, Reason},
     id::ChildId,
     keys::Nonces,
     offer::{Choice, Exchanges},
-    wire::{Header, Notify, NotifyType, Payload, Payloads, Protocol},
+    wire::{Notify, NotifyType, Payload, Payloads, Protocol},
 };
 
 /// A child that a child of the peer is to replace.
@@ -155,13 +155,7 @@ impl Sa {
     }
 
     /// Answers CREATE_CHILD_SA.
-    pub(super) fn answer_create(
-        &mut self,
-        context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
-        parts: Parts,
-    ) {
+    pub(super) fn answer_create(&mut self, context: &mut Context<'_>, incoming: Incoming<'_>, parts: Parts) {
         let is_ike =
             parts.proposals.as_ref().is_some_and(|all| all.iter().any(|p| p.protocol == Protocol::Ike));
         let answered = if !matches!(self.phase, Phase::Established) {
@@ -174,7 +168,7 @@ impl Sa {
         };
         match answered {
             Ok((payloads, then)) => {
-                self.respond(context, header, path, &payloads);
+                self.respond(context, incoming, &payloads);
                 self.forget_followup(context);
                 match then {
                     Then::Followup(followup) => {
@@ -199,9 +193,9 @@ impl Sa {
                         asked.map(|asked| (asked.protocol, asked.spi.clone())).unwrap_or_default();
                     let mut payloads = Payloads::new();
                     payloads.push(&Payload::Notify(Notify { protocol, spi, kind, data: Vec::new() }));
-                    self.respond(context, header, path, &payloads);
+                    self.respond(context, incoming, &payloads);
                 } else {
-                    self.refuse(context, header, path, kind, data);
+                    self.refuse(context, incoming, kind, data);
                 }
                 if !is_regular {
                     context.output.event(Event::ChildFailed {
@@ -327,15 +321,14 @@ impl Sa {
     pub(super) fn answer_followup(
         &mut self,
         context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
+        incoming: Incoming<'_>,
         parts: &Parts,
     ) {
         let link = parts.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE).map(|notify| &notify.data);
         let followup = self.followup.take().filter(|followup| Some(&followup.link) == link);
         self.followup_until = None;
         let Some(mut followup) = followup else {
-            return self.refuse(context, header, path, NotifyType::STATE_NOT_FOUND, Vec::new());
+            return self.refuse(context, incoming, NotifyType::STATE_NOT_FOUND, Vec::new());
         };
         let method = followup.additional.remove(0);
         let answered = match &parts.exchange {
@@ -346,7 +339,7 @@ impl Sa {
             if let Some(spi) = followup.inbound_spi() {
                 context.output.esp_spis.remove(&spi);
             }
-            return self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+            return self.refuse(context, incoming, NotifyType::INVALID_SYNTAX, Vec::new());
         };
         followup.shared.push(shared);
         let mut payloads = Payloads::new();
@@ -355,7 +348,7 @@ impl Sa {
         if !is_last {
             payloads.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE, followup.link.clone());
         }
-        self.respond(context, header, path, &payloads);
+        self.respond(context, incoming, &payloads);
         if is_last {
             self.finish_followup(context, *followup);
         } else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use subtle::ConstantTimeEq as _;
 
-use super::{Context, Parts, Role, Sa, opening::FirstChild, under_way::InFlight};
+use super::{Context, Incoming, Parts, Role, Sa, opening::FirstChild, under_way::InFlight};
 use crate::{
     config::{Expect, Peer, Prove, Settings},
     crypto::{
@@ -15,11 +15,11 @@ use crate::{
         prf::Secret,
         sign::{self, Method},
     },
-    event::{Path, Reason},
+    event::Reason,
     identity::Identity,
     offer::Offer,
     pool::{self, Holder},
-    wire::{Announcement, Exchange, Header, Identification, NotifyType, Payload, Payloads, methods},
+    wire::{Announcement, Exchange, Identification, NotifyType, Payload, Payloads, methods},
 };
 
 /// Encodings of certificates.
@@ -401,42 +401,35 @@ impl Sa {
     }
 
     /// Judges an initiator's proof, and answers with our own proof and its first child.
-    pub(super) fn answer_auth(
-        &mut self,
-        context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
-        parts: Parts,
-    ) {
+    pub(super) fn answer_auth(&mut self, context: &mut Context<'_>, incoming: Incoming<'_>, parts: Parts) {
         if self.is_in_rounds() {
-            return self.answer_round(context, header, path, &parts);
+            return self.answer_round(context, incoming, &parts);
         }
         if parts.authentication.is_none() {
-            return self.begin_rounds(context, header, path, parts);
+            return self.begin_rounds(context, incoming, parts);
         }
-        let judged = self.judge_initiator(context, &parts, header.message_id);
+        let judged = self.judge_initiator(context, &parts, incoming.header.message_id);
         let mut payloads = Payloads::new();
         let judged = judged.and_then(|identity| {
-            self.write_proof(context.settings, &mut payloads, false, header.message_id)?;
+            self.write_proof(context.settings, &mut payloads, false, incoming.header.message_id)?;
             Ok(identity)
         });
         let identity = match judged {
             Ok(identity) => identity,
             Err(reason) => {
-                self.refuse(context, header, path, NotifyType::AUTHENTICATION_FAILED, Vec::new());
+                self.refuse(context, incoming, NotifyType::AUTHENTICATION_FAILED, Vec::new());
                 return self.fail(context, reason);
             }
         };
         let holder = Holder { identity, user: None };
-        self.finish_answer(context, header, path, holder, &parts, payloads);
+        self.finish_answer(context, incoming, holder, &parts, payloads);
     }
 
     /// Completes an answer that has our proof, after both identities are known.
     pub(super) fn finish_answer(
         &mut self,
         context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
+        incoming: Incoming<'_>,
         holder: Holder,
         asked: &Parts,
         mut payloads: Payloads,
@@ -452,6 +445,6 @@ impl Sa {
         if asked.proposals.is_some() && has_addresses {
             self.answer_first_child(context, &nonces, asked, &mut payloads);
         }
-        self.respond(context, header, path, &payloads);
+        self.respond(context, incoming, &payloads);
     }
 }

@@ -7,7 +7,7 @@
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    Context, Parts, Role, Sa,
+    Context, Incoming, Parts, Role, Sa,
     auth::shared_key_proof,
     opening::{Rounds, Side},
     under_way::InFlight,
@@ -19,7 +19,7 @@ use crate::{
     event::{Path, Reason},
     identity::Identity,
     pool::Holder,
-    wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
+    wire::{Exchange, Identification, NotifyType, Payload, Payloads},
 };
 
 /// Time for which a conversation with a user whose password was wrong goes on.
@@ -81,21 +81,15 @@ impl Sa {
 
     /// Begins EAP with an initiator that sends no proof: the answer has our proof and the conversation's first
     /// request.
-    pub(super) fn begin_rounds(
-        &mut self,
-        context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
-        parts: Parts,
-    ) {
+    pub(super) fn begin_rounds(&mut self, context: &mut Context<'_>, incoming: Incoming<'_>, parts: Parts) {
         let mut payloads = Payloads::new();
-        match self.judge_user(context, &parts, &mut payloads, header.message_id) {
+        match self.judge_user(context, &parts, &mut payloads, incoming.header.message_id) {
             Ok((claimed, identity, server, packet)) => {
                 payloads.push(&Payload::Eap(packet));
                 let rounds = Rounds {
                     claimed,
                     identity,
-                    message_id: header.message_id,
+                    message_id: incoming.header.message_id,
                     asked: Box::new(Parts { certificates: Vec::new(), ..parts }),
                     side: Side::Server(Box::new(server)),
                     outcome: None,
@@ -103,10 +97,10 @@ impl Sa {
                 if let Some(opening) = self.opening() {
                     opening.rounds = Some(Box::new(rounds));
                 }
-                self.respond(context, header, path, &payloads);
+                self.respond(context, incoming, &payloads);
             }
             Err(reason) => {
-                self.refuse(context, header, path, NotifyType::AUTHENTICATION_FAILED, Vec::new());
+                self.refuse(context, incoming, NotifyType::AUTHENTICATION_FAILED, Vec::new());
                 self.fail(context, reason);
             }
         }
@@ -140,22 +134,16 @@ impl Sa {
     }
 
     /// Answers the next round of an initiator.
-    pub(super) fn answer_round(
-        &mut self,
-        context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
-        parts: &Parts,
-    ) {
+    pub(super) fn answer_round(&mut self, context: &mut Context<'_>, incoming: Incoming<'_>, parts: &Parts) {
         let Some(mut rounds) = self.opening().and_then(|opening| opening.rounds.take()) else { return };
         if rounds.outcome.is_some() {
-            return self.answer_last_round(context, header, path, *rounds, parts);
+            return self.answer_last_round(context, incoming, *rounds, parts);
         }
         let unix_time = context.settings.unix_time(context.now);
         let step = match (&mut rounds.side, &parts.eap) {
             (Side::Server(server), Some(packet)) => server.take(packet, context.random, unix_time),
             _ => {
-                self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+                self.refuse(context, incoming, NotifyType::INVALID_SYNTAX, Vec::new());
                 let reason = Reason::Protocol("it leaves the EAP conversation".to_owned());
                 return self.fail(context, reason);
             }
@@ -179,7 +167,7 @@ impl Sa {
             ServerStep::Failure { packet, user, problem } => {
                 payloads.push(&Payload::Eap(packet));
                 payloads.notify(NotifyType::AUTHENTICATION_FAILED, []);
-                self.respond(context, header, path, &payloads);
+                self.respond(context, incoming, &payloads);
                 let identity = if user.is_empty() { rounds.identity.to_string() } else { user };
                 return self.fail(context, Reason::Authentication { identity, problem });
             }
@@ -187,14 +175,13 @@ impl Sa {
         if let Some(opening) = self.opening() {
             opening.rounds = Some(rounds);
         }
-        self.respond(context, header, path, &payloads);
+        self.respond(context, incoming, &payloads);
     }
 
     fn answer_last_round(
         &mut self,
         context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
+        incoming: Incoming<'_>,
         mut rounds: Rounds,
         parts: &Parts,
     ) {
@@ -203,7 +190,7 @@ impl Sa {
         let proof = self.key_proof(self.role, &ours, rounds.message_id, &key);
         let proof = proof.filter(|_| self.is_key_proof(&rounds, &key, parts));
         let Some(proof) = proof else {
-            self.refuse(context, header, path, NotifyType::AUTHENTICATION_FAILED, Vec::new());
+            self.refuse(context, incoming, NotifyType::AUTHENTICATION_FAILED, Vec::new());
             let identity = user.unwrap_or_else(|| rounds.identity.to_string());
             let problem = "it is not of the EAP conversation that was held".to_owned();
             return self.fail(context, Reason::Authentication { identity, problem });
@@ -211,7 +198,7 @@ impl Sa {
         let mut payloads = Payloads::new();
         payloads.push(&Payload::Authentication { method: Method::SHARED_KEY.0, data: proof.to_vec() });
         let holder = Holder { identity: rounds.identity, user };
-        self.finish_answer(context, header, path, holder, &rounds.asked, payloads);
+        self.finish_answer(context, incoming, holder, &rounds.asked, payloads);
     }
 
     /// Handles the identity of a responder that now asks for ours with EAP.

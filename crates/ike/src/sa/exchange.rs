@@ -4,7 +4,7 @@
 //! found genuine; a message that is not genuine does not change the state.
 
 use super::{
-    Context, Parts, Phase, Role, Sa, Task,
+    Context, Incoming, Parts, Phase, Role, Sa, Task,
     under_way::{Creating, InFlight, Outstanding},
 };
 use crate::{
@@ -88,16 +88,10 @@ impl Sa {
     }
 
     /// Answers the peer's request along the path on which it arrived.
-    pub(super) fn respond(
-        &mut self,
-        context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
-        payloads: &Payloads,
-    ) {
-        match self.sealed(context, header.exchange, true, header.message_id, payloads) {
+    pub(super) fn respond(&mut self, context: &mut Context<'_>, incoming: Incoming<'_>, payloads: &Payloads) {
+        match self.sealed(context, incoming.header.exchange, true, incoming.header.message_id, payloads) {
             Ok(datagrams) => {
-                self.transmit(context, path, &datagrams);
+                self.transmit(context, incoming.path, &datagrams);
                 self.replies.last = datagrams;
             }
             Err(error) => self.fail(context, error.into()),
@@ -224,28 +218,28 @@ impl Sa {
         self.replies.expected += 1;
         self.replies.last.clear();
         self.note_life(context, header, path);
+        let incoming = Incoming { header, path };
         let parts = match parsed {
             Ok(parts) => parts,
             Err(crate::wire::Malformed::UnknownCritical { number }) => {
                 return self.refuse(
                     context,
-                    header,
-                    path,
+                    incoming,
                     NotifyType::UNSUPPORTED_CRITICAL_PAYLOAD,
                     vec![number],
                 );
             }
-            Err(_) => return self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new()),
+            Err(_) => return self.refuse(context, incoming, NotifyType::INVALID_SYNTAX, Vec::new()),
         };
         if !self.phase.allows(header.exchange) {
-            return self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+            return self.refuse(context, incoming, NotifyType::INVALID_SYNTAX, Vec::new());
         }
         match header.exchange {
-            Exchange::Intermediate => self.answer_intermediate(context, header, path, &opened, &parts),
-            Exchange::Auth => self.answer_auth(context, header, path, parts),
-            Exchange::CreateChild => self.answer_create(context, header, path, parts),
-            Exchange::FollowupKe => self.answer_followup(context, header, path, &parts),
-            _ => self.answer_informational(context, header, path, &parts),
+            Exchange::Intermediate => self.answer_intermediate(context, incoming, &opened, &parts),
+            Exchange::Auth => self.answer_auth(context, incoming, parts),
+            Exchange::CreateChild => self.answer_create(context, incoming, parts),
+            Exchange::FollowupKe => self.answer_followup(context, incoming, &parts),
+            _ => self.answer_informational(context, incoming, &parts),
         }
     }
 
@@ -253,14 +247,13 @@ impl Sa {
     pub(super) fn refuse(
         &mut self,
         context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
+        incoming: Incoming<'_>,
         kind: NotifyType,
         data: Vec<u8>,
     ) {
         let mut payloads = Payloads::new();
         payloads.notify(kind, data);
-        self.respond(context, header, path, &payloads);
+        self.respond(context, incoming, &payloads);
     }
 
     fn handle_response(&mut self, context: &mut Context<'_>, header: &Header, message: &[u8], path: Path) {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Context, InFlightForTests, MAX_CHILDREN, Sa};
+use super::{Context, InFlightForTests, Incoming, MAX_CHILDREN, Sa};
 use crate::{
     ChildPolicy, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Prove, Random, Reason,
     Settings,
@@ -268,7 +268,7 @@ fn a_peer_that_says_anything_harms_nothing() {
                     let path = Path::new(request.path.remote, request.path.local);
                     ends.hostile_sa(|sa, context| {
                         if !header.is_response {
-                            sa.respond(context, &header, path, &answer);
+                            sa.respond(context, Incoming { header: &header, path }, &answer);
                         }
                     });
                 }
@@ -344,7 +344,7 @@ fn ask_for_resource(ends: &mut Ends, ike: crate::IkeId, kind: Answer) -> Vec<Eve
     let path = Path::new(request.path.remote, request.path.local);
     ends.hostile_sa(|sa, context| {
         sa.replies.expected += 1;
-        sa.respond(context, &header, path, &answer.into_iter().collect());
+        sa.respond(context, Incoming { header: &header, path }, &answer.into_iter().collect());
     });
     let mut events = Vec::new();
     for _ in 0..4 {

@@ -3,7 +3,7 @@
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    Context, MAX_OVERTAKEN, Parts, Phase, Sa, Task,
+    Context, Incoming, MAX_OVERTAKEN, Parts, Phase, Sa, Task,
     child::{Child, Standing},
     nat,
     under_way::{Creating, Goal, InFlight},
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     event::{Path, Reason},
     id::ChildId,
-    wire::{Delete, Exchange, Header, NotifyType, Payload, Payloads, Protocol},
+    wire::{Delete, Exchange, NotifyType, Payload, Payloads, Protocol},
 };
 
 impl Sa {
@@ -74,13 +74,12 @@ impl Sa {
     pub(super) fn answer_informational(
         &mut self,
         context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
+        incoming: Incoming<'_>,
         parts: &Parts,
     ) {
         let mut payloads = Payloads::new();
         if parts.deletes.contains(&Delete::Ike) {
-            self.respond(context, header, path, &payloads);
+            self.respond(context, incoming, &payloads);
             self.yield_to_collision(context);
             let reason = parts.error().map_or(Reason::DeletedByPeer, |kind| Reason::Refused { kind });
             return self.fail(context, reason);
@@ -118,20 +117,20 @@ impl Sa {
         }
         if moves {
             let claim = self.peer.always_encapsulate;
-            let seen = nat::read(parts, self.spis, path, claim);
+            let seen = nat::read(parts, self.spis, incoming.path, claim);
             if parts.has(NotifyType::NAT_DETECTION_SOURCE_IP) {
                 self.nat = seen;
             }
-            nat::write(&mut payloads, self.spis, path, claim, context.random);
+            nat::write(&mut payloads, self.spis, incoming.path, claim, context.random);
         }
-        self.respond(context, header, path, &payloads);
-        if moves && self.path != path {
+        self.respond(context, incoming, &payloads);
+        if moves && self.path != incoming.path {
             if context.settings.return_routability {
                 let cookie = context.random.bytes::<16>().to_vec();
                 self.tasks.retain(|task| !matches!(task, Task::CheckPath { .. }));
-                self.enqueue(Task::CheckPath { cookie, path });
+                self.enqueue(Task::CheckPath { cookie, path: incoming.path });
             } else {
-                self.set_path(context, path);
+                self.set_path(context, incoming.path);
             }
         }
     }

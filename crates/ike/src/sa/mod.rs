@@ -50,7 +50,7 @@ use crate::{
     message::Place,
     pool::{Holder, Leases},
     random::Random,
-    wire::{Announcement, Exchange, Spis, TrafficSelector},
+    wire::{Announcement, Exchange, Header, Spis, TrafficSelector},
 };
 
 /// Maximum number of waiting tasks.
@@ -131,6 +131,13 @@ pub(crate) enum Task {
         cookie: Vec<u8>,
         path: Path,
     },
+}
+
+/// A request of the peer, without its content.
+#[derive(Clone, Copy)]
+struct Incoming<'a> {
+    header: &'a Header,
+    path: Path,
 }
 
 /// The parts of the endpoint that an IKE SA needs.

@@ -1,7 +1,7 @@
 //! The beginning of an IKE SA at its initiator: IKE_SA_INIT with cookies and other key exchanges, and
 //! IKE_INTERMEDIATE at either end.
 
-use super::{Context, Features, Parts, Role, Sa, nat, opening::Opening, under_way::InFlight};
+use super::{Context, Features, Incoming, Parts, Role, Sa, nat, opening::Opening, under_way::InFlight};
 use crate::{
     crypto::{KeyExchange, Ongoing, exchange as key_exchange, prf::Secret, sign::Hash},
     event::{Path, Reason},
@@ -254,8 +254,7 @@ impl Sa {
     pub(super) fn answer_intermediate(
         &mut self,
         context: &mut Context<'_>,
-        header: &Header,
-        path: Path,
+        incoming: Incoming<'_>,
         opened: &Opened,
         parts: &Parts,
     ) {
@@ -264,7 +263,7 @@ impl Sa {
         };
         self.authenticate_intermediate(
             Role::Initiator,
-            header.message_id,
+            incoming.header.message_id,
             false,
             opened.first,
             &opened.clear,
@@ -274,19 +273,19 @@ impl Sa {
             _ => None,
         };
         let Some((public, shared)) = answer else {
-            self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+            self.refuse(context, incoming, NotifyType::INVALID_SYNTAX, Vec::new());
             return self.fail(context, Reason::Protocol("its additional key exchange is none".to_owned()));
         };
         let mut payloads = Payloads::new();
         payloads.push(&Payload::KeyExchange { method: method.number(), data: public });
         self.authenticate_intermediate(
             Role::Responder,
-            header.message_id,
+            incoming.header.message_id,
             true,
             payloads.first(),
             payloads.bytes(),
         );
-        self.respond(context, header, path, &payloads);
+        self.respond(context, incoming, &payloads);
         if let Err(reason) = self.mix(&shared) {
             self.fail(context, reason);
         }
