@@ -7,74 +7,37 @@ use std::fmt;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Memory that is allocated elsewhere, such as huge pages or pages that a device may access. Its length never
-/// changes.
-///
-/// An implementation promises that nobody else writes these bytes as long as it exists: no other thread, no device
-/// that was not given the work, and no other process. Code that verifies a tag and then reads the bytes again relies
-/// on that, and so does every `&[u8]`. Memory that another process has mapped writable is therefore never a `Memory`,
-/// even if that process has agreed not to write it: the bytes are copied into a [`Buffer`] before they are first
-/// read, and results are copied out.
-pub trait Memory: Send + Sync {
-    /// Returns all bytes.
-    fn bytes(&self) -> &[u8];
-
-    /// Returns all bytes for writing.
-    fn bytes_mut(&mut self) -> &mut [u8];
-}
-
-/// A fixed block of bytes.
+/// A fixed block of bytes. Nobody but its owner writes them: code that verifies a tag and then reads the bytes again relies on
+/// that. What another process can write is copied into a buffer before it is first read, and results are copied out.
+#[derive(Default)]
 pub struct Buffer {
-    owner: Owner,
-}
-
-enum Owner {
-    Heap { storage: Vec<u8>, start: usize, capacity_bytes: usize },
-    Memory(Box<dyn Memory>),
+    storage: Vec<u8>,
+    start: usize,
+    capacity_bytes: usize,
 }
 
 impl Buffer {
-    /// Allocates `capacity_bytes` zero bytes, which start on a cache line.
+    /// Allocates `capacity_bytes` zero bytes, which start on a cache line. The default has none, and allocates nothing: it
+    /// replaces a buffer that was taken out.
     pub fn new(capacity_bytes: usize) -> Self {
         let storage = vec![0; capacity_bytes + CACHE_LINE_BYTES];
         let start = storage.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES);
-        Self { owner: Owner::Heap { storage, start, capacity_bytes } }
-    }
-
-    /// Makes a buffer from memory that the caller provides.
-    pub fn from_memory(memory: Box<dyn Memory>) -> Self {
-        Self { owner: Owner::Memory(memory) }
+        Self { storage, start, capacity_bytes }
     }
 
     /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
-        match &self.owner {
-            Owner::Heap { storage, start, capacity_bytes } => &storage[*start..*start + *capacity_bytes],
-            Owner::Memory(memory) => memory.bytes(),
-        }
+        &self.storage[self.start..self.start + self.capacity_bytes]
     }
 
     /// Returns all bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        match &mut self.owner {
-            Owner::Heap { storage, start, capacity_bytes } => &mut storage[*start..*start + *capacity_bytes],
-            Owner::Memory(memory) => memory.bytes_mut(),
-        }
+        &mut self.storage[self.start..self.start + self.capacity_bytes]
     }
 
     /// Returns the fixed size in bytes.
     pub fn capacity_bytes(&self) -> usize {
-        match &self.owner {
-            Owner::Heap { capacity_bytes, .. } => *capacity_bytes,
-            Owner::Memory(memory) => memory.bytes().len(),
-        }
-    }
-}
-
-impl Default for Buffer {
-    /// Returns a buffer without bytes, which allocates nothing: it replaces a buffer that was taken out.
-    fn default() -> Self {
-        Self { owner: Owner::Heap { storage: Vec::new(), start: 0, capacity_bytes: 0 } }
+        self.capacity_bytes
     }
 }
 

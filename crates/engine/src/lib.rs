@@ -45,7 +45,7 @@ mod tree;
 mod tree_key;
 mod work;
 
-pub use buffer::{Buffer, Memory};
+pub use buffer::Buffer;
 pub use choice::{EngineChoice, KINDS, UnknownEngine};
 pub use engine::{Cost, Engine, Queue, Trust};
 pub use implementations::{Implementations, Provider, UnknownProvider};

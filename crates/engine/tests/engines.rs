@@ -7,7 +7,6 @@ mod late_engine;
 
 use std::{
     num::NonZeroUsize,
-    os::fd::OwnedFd,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -21,7 +20,7 @@ use common::{
 };
 use late_engine::LateEngine;
 use sealane_engine::{
-    Buffer, Engine, Implementations, Inline, JobStatus, Lanes, Maker, Memory, Protection, Session, Submitter,
+    Engine, Implementations, Inline, JobStatus, Lanes, Maker, Protection, Session, Submitter,
 };
 use sealane_transform::{Aead, Kernels};
 
@@ -160,28 +159,4 @@ fn every_protection_has_a_cost() {
             assert_eq!(engine.cost(protection), Some(cost), "it is measured once");
         }
     }
-}
-
-/// Memory that the buffer does not own.
-struct Mapped(Box<[u8]>, #[expect(dead_code, reason = "stands for what a mapping holds open")] OwnedFd);
-
-impl Memory for Mapped {
-    fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
-#[test]
-fn buffers_may_be_memory_of_others() {
-    let work = random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100, 1);
-    let fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-    let mapped = Mapped(work.buffer.bytes().into(), fd);
-    let mut other = copy_of(&work);
-    other.buffer = Buffer::from_memory(Box::new(mapped));
-    let [inline, lanes, ..] = engines();
-    assert!(run(&*lanes, other).buffer.bytes() == run(&*inline, work).buffer.bytes());
 }

@@ -80,11 +80,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
         let checksum = pseudo.bytes(self.0.as_ref()).checksum();
         put_u16(self.0.as_mut(), 2, checksum);
     }
-
-    /// Returns the bytes behind the header, to be edited.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        &mut self.0.as_mut()[ICMP_BYTES..]
-    }
 }
 
 /// The fields of a header.

@@ -154,11 +154,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.0.as_mut()[12..16].copy_from_slice(&value.octets());
     }
 
-    /// Sets the destination address.
-    pub fn set_destination(&mut self, value: Ipv4Addr) {
-        self.0.as_mut()[16..20].copy_from_slice(&value.octets());
-    }
-
     /// Sets the checksum field to the given value (AH computes over 0).
     pub fn set_checksum(&mut self, value: u16) {
         put_u16(self.0.as_mut(), 10, value);
@@ -169,12 +164,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(0);
         let checksum = Sum::new().bytes(&self.0.as_ref()[..self.header_bytes()]).checksum();
         self.set_checksum(checksum);
-    }
-
-    /// Returns the payload, to be edited.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let (start, end) = (self.header_bytes(), self.total_bytes());
-        &mut self.0.as_mut()[start..end]
     }
 
     fn mend(&mut self, old: u16, new: u16) {

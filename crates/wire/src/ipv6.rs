@@ -149,22 +149,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
     pub fn set_hop_limit(&mut self, value: u8) {
         self.0.as_mut()[7] = value;
     }
-
-    /// Sets the source address.
-    pub fn set_source(&mut self, value: Ipv6Addr) {
-        self.0.as_mut()[8..24].copy_from_slice(&value.octets());
-    }
-
-    /// Sets the destination address.
-    pub fn set_destination(&mut self, value: Ipv6Addr) {
-        self.0.as_mut()[24..40].copy_from_slice(&value.octets());
-    }
-
-    /// Returns the bytes behind the header, to be edited.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = self.total_bytes();
-        &mut self.0.as_mut()[IPV6_BYTES..end]
-    }
 }
 
 /// The fields of a header.

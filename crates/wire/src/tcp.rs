@@ -157,12 +157,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         let checksum = pseudo.bytes(self.0.as_ref()).checksum();
         self.set_checksum(checksum);
     }
-
-    /// Returns the data, to be edited.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let start = self.header_bytes();
-        &mut self.0.as_mut()[start..]
-    }
 }
 
 /// The fields of a header.

@@ -66,12 +66,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
         let checksum = pseudo.bytes(&self.0.as_ref()[..self.total_bytes()]).checksum_udp();
         self.set_checksum(checksum);
     }
-
-    /// Returns the data, to be edited.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let end = self.total_bytes();
-        &mut self.0.as_mut()[UDP_BYTES..end]
-    }
 }
 
 /// The fields of a header.

@@ -25,7 +25,6 @@ mod tests;
 pub(crate) use operation::ED25519;
 pub use operation::Operation;
 
-use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::curve25519::clamp;
@@ -39,14 +38,6 @@ const ED25519_PUBLIC_BYTES: usize = 32;
 
 /// Bytes of a signature.
 pub const ED25519_SIGNATURE_BYTES: usize = 64;
-
-/// The error of a pair of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Ed25519KeyError {
-    /// Signatures under another public key than the seed's own would give the secret scalar away.
-    #[error("the public key is not that of the seed")]
-    Mismatched,
-}
 
 /// A signing key: what RFC 8032 section 5.1.5 makes of a seed. It is wiped when it is dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -73,18 +64,6 @@ impl Ed25519Key {
         (key.scalar, key.prefix) = (clamp(*scalar), *prefix);
         expanded.zeroize();
         key
-    }
-
-    /// Expands a seed that is stored with its public key.
-    ///
-    /// # Errors
-    /// Fails if the public key is another's.
-    pub fn from_pair(
-        seed: &[u8; ED25519_SEED_BYTES],
-        public: &[u8; ED25519_PUBLIC_BYTES],
-    ) -> Result<Self, Ed25519KeyError> {
-        let key = Self::from_seed(seed);
-        if bool::from(key.public().ct_eq(public)) { Ok(key) } else { Err(Ed25519KeyError::Mismatched) }
     }
 
     /// Returns the public key.
