@@ -34,6 +34,22 @@ pub struct PeerNames {
 impl PeerNames {
     /// Nobody else has it.
     pub const NONE: Self = Self { openssl: None, aws_lc: None, rust_crypto: None, ipsec_mb: None };
+
+    pub(crate) const fn openssl(self, name: &'static str) -> Self {
+        Self { openssl: Some(name), ..self }
+    }
+
+    pub(crate) const fn aws_lc(self, name: &'static str) -> Self {
+        Self { aws_lc: Some(name), ..self }
+    }
+
+    pub(crate) const fn rust_crypto(self, name: &'static str) -> Self {
+        Self { rust_crypto: Some(name), ..self }
+    }
+
+    pub(crate) const fn ipsec_mb(self, name: &'static str) -> Self {
+        Self { ipsec_mb: Some(name), ..self }
+    }
 }
 
 /// An instruction that one of an algorithm's kernels promises to contain.

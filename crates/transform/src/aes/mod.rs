@@ -91,12 +91,7 @@ const fn facts(key_bytes: usize) -> Facts {
 }
 
 const fn peers(openssl: &'static str, aws_lc: &'static str) -> PeerNames {
-    PeerNames {
-        openssl: Some(openssl),
-        aws_lc: Some(aws_lc),
-        rust_crypto: Some("aes"),
-        ipsec_mb: Some("AES"),
-    }
+    PeerNames::NONE.openssl(openssl).aws_lc(aws_lc).rust_crypto("aes").ipsec_mb("AES")
 }
 
 fn alone(features: Features, tier: Tier, mode: Mode, direction: Direction) -> Alone {

@@ -51,7 +51,7 @@ impl AsymmetricDescriptor {
     ) -> Self {
         let standing = Standing::Current;
         let facts = AsymmetricFacts { security_bits, public_bytes, answer_bytes, standing, source };
-        let peers = PeerNames { openssl: Some(elsewhere), aws_lc: Some(elsewhere), ..PeerNames::NONE };
+        let peers = PeerNames::NONE.openssl(elsewhere).aws_lc(elsewhere);
         Self { name, facts, peers, steps, promises }
     }
 }

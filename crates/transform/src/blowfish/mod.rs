@@ -61,7 +61,7 @@ pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
         let Schedule::Blowfish(key) = key else { return None };
         Some((key.p.to_vec(), key.s.as_flattened().to_vec()))
     },
-    peers: PeerNames { openssl: Some("BF"), rust_crypto: Some("blowfish"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("BF").rust_crypto("blowfish"),
     promises: &[
         Promise::new("8blowfish14blowfish_lanes7run_bmi", "bextr", 8),
         Promise::new("8blowfish8permuted", "vpermt2b", 64),

@@ -29,7 +29,7 @@ use crate::schedule::AeadSchedule;
 pub(crate) static AES_128_CCM: AeadDescriptor = AeadDescriptor {
     name: "aes-128-ccm",
     facts: facts(16),
-    peers: PeerNames { openssl: Some("AES-128-CCM"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("AES-128-CCM"),
     promises: &[
         Promise::new("3ccm9ccm_lanes13absorb_avx512", "vaesenc", 64),
         Promise::new("3ccm9ccm_lanes11absorb_avx2", "vaesenc", 16),
@@ -42,7 +42,7 @@ pub(crate) static AES_128_CCM: AeadDescriptor = AeadDescriptor {
 pub(crate) static AES_256_CCM: AeadDescriptor = AeadDescriptor {
     name: "aes-256-ccm",
     facts: facts(32),
-    peers: PeerNames { openssl: Some("AES-256-CCM"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("AES-256-CCM"),
     ..ANY
 };
 

@@ -47,12 +47,10 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
     native: None,
     instructions: run_widest,
     costs,
-    peers: PeerNames {
-        openssl: Some("ChaCha20-Poly1305"),
-        aws_lc: Some("CHACHA20_POLY1305"),
-        ipsec_mb: Some("CHACHA20_POLY1305"),
-        ..PeerNames::NONE
-    },
+    peers: PeerNames::NONE
+        .openssl("ChaCha20-Poly1305")
+        .aws_lc("CHACHA20_POLY1305")
+        .ipsec_mb("CHACHA20_POLY1305"),
     promises: &[
         Promise::new("6chacha12chacha_lanes13rounds_avx512", "vprold", 64),
         Promise::new("6chacha12chacha_lanes11rounds_avx2", "vpshufb", 32),

@@ -54,12 +54,7 @@ pub(crate) static DES: CipherDescriptor = CipherDescriptor {
         let Schedule::Des(key) = key else { return None };
         Some((key.merged.as_flattened().to_vec(), reference::SP.as_flattened().to_vec()))
     },
-    peers: PeerNames {
-        openssl: Some("DES"),
-        rust_crypto: Some("des"),
-        ipsec_mb: Some("DES"),
-        ..PeerNames::NONE
-    },
+    peers: PeerNames::NONE.openssl("DES").rust_crypto("des").ipsec_mb("DES"),
     promises: &[
         Promise::new("3des8permuted", "vpermb", 64),
         Promise::new("3des6sliced3x8610run_avx512", "vpternlogq", 64),
@@ -91,12 +86,7 @@ pub(crate) static TRIPLE_DES: CipherDescriptor = CipherDescriptor {
         trace_blocks(data, sink, |b| reference::crypt_triple::<Counted>(key, Direction::Encrypt, b));
     },
     words: no_words,
-    peers: PeerNames {
-        openssl: Some("DES-EDE3"),
-        rust_crypto: Some("des"),
-        ipsec_mb: Some("DES3"),
-        ..PeerNames::NONE
-    },
+    peers: PeerNames::NONE.openssl("DES-EDE3").rust_crypto("des").ipsec_mb("DES3"),
     promises: &[],
 };
 

@@ -46,11 +46,7 @@ macro_rules! descriptor {
                 standing: Standing::Current,
                 source: "RFC 3526",
             },
-            peers: PeerNames {
-                openssl: Some("DH"),
-                aws_lc: Some("BN_mod_exp_mont_consttime"),
-                ..PeerNames::NONE
-            },
+            peers: PeerNames::NONE.openssl("DH").aws_lc("BN_mod_exp_mont_consttime"),
             promises: &[Promise::new("10montgomery", "vpmadd52luq", 64)],
             steps: &[
                 AsymmetricStep {

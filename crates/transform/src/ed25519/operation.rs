@@ -46,7 +46,7 @@ pub(crate) static ED25519: AsymmetricDescriptor = AsymmetricDescriptor {
         standing: Standing::Current,
         source: "RFC 8032",
     },
-    peers: PeerNames { openssl: Some("ED25519"), aws_lc: Some("ED25519"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("ED25519").aws_lc("ED25519"),
     promises: &[Promise::new("7ed255195lanes", "vpmadd52luq", 64)],
     steps: &[
         AsymmetricStep { name: "sign", sample: || sample_signature().0 },

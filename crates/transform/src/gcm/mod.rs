@@ -33,12 +33,7 @@ pub(crate) static AES_128_GCM: AeadDescriptor = AeadDescriptor {
     native: None,
     instructions: run_widest::<10>,
     costs: |features, direction| costs(features, direction, COSTS_128),
-    peers: PeerNames {
-        openssl: Some("AES-128-GCM"),
-        aws_lc: Some("AES_128_GCM"),
-        ipsec_mb: Some("GCM"),
-        ..PeerNames::NONE
-    },
+    peers: PeerNames::NONE.openssl("AES-128-GCM").aws_lc("AES_128_GCM").ipsec_mb("GCM"),
     promises: &[
         Promise::new("3gcm6kernel10all_avx512", "vpclmulqdq", 64),
         Promise::new("3gcm6kernel10all_avx512", "vaesenc", 64),
@@ -59,12 +54,7 @@ pub(crate) static AES_256_GCM: AeadDescriptor = AeadDescriptor {
     native: None,
     instructions: run_widest::<14>,
     costs: |features, direction| costs(features, direction, COSTS_256),
-    peers: PeerNames {
-        openssl: Some("AES-256-GCM"),
-        aws_lc: Some("AES_256_GCM"),
-        ipsec_mb: Some("GCM"),
-        ..PeerNames::NONE
-    },
+    peers: PeerNames::NONE.openssl("AES-256-GCM").aws_lc("AES_256_GCM").ipsec_mb("GCM"),
     promises: &[],
 };
 

@@ -9,12 +9,7 @@ pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
     name: "hmac-md5",
     facts: keyed(md5::FACTS, Standing::Legacy, "RFC 2104, RFC 2202"),
     making: Making::Hmac(&md5::HASH),
-    peers: PeerNames {
-        openssl: Some("MD5"),
-        rust_crypto: Some("md-5"),
-        ipsec_mb: Some("MD5"),
-        ..PeerNames::NONE
-    },
+    peers: PeerNames::NONE.openssl("MD5").rust_crypto("md-5").ipsec_mb("MD5"),
     promises: &[],
 };
 
@@ -23,12 +18,11 @@ pub(crate) static SHA1: DigestDescriptor = DigestDescriptor {
     name: "hmac-sha1",
     facts: keyed(sha1::FACTS, Standing::Legacy, "RFC 2104, RFC 2202"),
     making: Making::Hmac(&sha1::HASH),
-    peers: PeerNames {
-        openssl: Some("SHA1"),
-        aws_lc: Some("HMAC_SHA1_FOR_LEGACY_USE_ONLY"),
-        rust_crypto: Some("sha1"),
-        ipsec_mb: Some("SHA_1"),
-    },
+    peers: PeerNames::NONE
+        .openssl("SHA1")
+        .aws_lc("HMAC_SHA1_FOR_LEGACY_USE_ONLY")
+        .rust_crypto("sha1")
+        .ipsec_mb("SHA_1"),
     promises: &[],
 };
 
@@ -37,12 +31,7 @@ pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
     name: "hmac-sha256",
     facts: keyed(sha256::FACTS, Standing::Current, "RFC 2104, RFC 4868"),
     making: Making::Hmac(&sha256::HASH),
-    peers: PeerNames {
-        openssl: Some("SHA2-256"),
-        aws_lc: Some("HMAC_SHA256"),
-        rust_crypto: Some("sha2"),
-        ipsec_mb: Some("SHA_256"),
-    },
+    peers: PeerNames::NONE.openssl("SHA2-256").aws_lc("HMAC_SHA256").rust_crypto("sha2").ipsec_mb("SHA_256"),
     promises: &[],
 };
 
@@ -51,12 +40,7 @@ pub(crate) static SHA384: DigestDescriptor = DigestDescriptor {
     name: "hmac-sha384",
     facts: keyed(sha512::FACTS_384, Standing::Current, "RFC 2104, RFC 4868"),
     making: Making::Own(sha512::own_hmac::<384>()),
-    peers: PeerNames {
-        openssl: Some("SHA2-384"),
-        aws_lc: Some("HMAC_SHA384"),
-        rust_crypto: Some("sha2"),
-        ipsec_mb: Some("SHA_384"),
-    },
+    peers: PeerNames::NONE.openssl("SHA2-384").aws_lc("HMAC_SHA384").rust_crypto("sha2").ipsec_mb("SHA_384"),
     promises: &[],
 };
 
@@ -65,12 +49,7 @@ pub(crate) static SHA512: DigestDescriptor = DigestDescriptor {
     name: "hmac-sha512",
     facts: keyed(sha512::FACTS_512, Standing::Current, "RFC 2104, RFC 4868"),
     making: Making::Own(sha512::own_hmac::<512>()),
-    peers: PeerNames {
-        openssl: Some("SHA2-512"),
-        aws_lc: Some("HMAC_SHA512"),
-        rust_crypto: Some("sha2"),
-        ipsec_mb: Some("SHA_512"),
-    },
+    peers: PeerNames::NONE.openssl("SHA2-512").aws_lc("HMAC_SHA512").rust_crypto("sha2").ipsec_mb("SHA_512"),
     promises: &[],
 };
 

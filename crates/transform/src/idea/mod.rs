@@ -59,7 +59,7 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
         let Schedule::Idea(key) = key else { return None };
         Some((key.encrypt.map(u32::from).to_vec(), Vec::new()))
     },
-    peers: PeerNames { openssl: Some("IDEA"), rust_crypto: Some("idea"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("IDEA").rust_crypto("idea"),
     promises: &[
         Promise::new("4idea10idea_lanes10run_avx512", "vpmullw", 64),
         Promise::new("4idea10idea_lanes10run_avx512", "vpmulhuw", 64),

@@ -20,7 +20,7 @@ pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
     name: "md5",
     facts: FACTS,
     making: Making::Hash(&HASH),
-    peers: PeerNames { openssl: Some("MD5"), rust_crypto: Some("md-5"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("MD5").rust_crypto("md-5"),
     promises: &[
         Promise::new("3md59md5_lanes9avx512_32", "vpternlogq", 64),
         Promise::new("3md59md5_lanes9avx512_32", "vprold", 64),

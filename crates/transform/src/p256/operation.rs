@@ -59,7 +59,7 @@ pub enum Operation {
     },
 }
 
-const PEERS: PeerNames = PeerNames { openssl: Some("EC"), aws_lc: Some("P-256"), ..PeerNames::NONE };
+const PEERS: PeerNames = PeerNames::NONE.openssl("EC").aws_lc("P-256");
 
 const FACTS: AsymmetricFacts = AsymmetricFacts {
     security_bits: 128,

@@ -57,7 +57,7 @@ pub(crate) static RC4: CipherDescriptor = CipherDescriptor {
         let Schedule::Rc4(key) = key else { return None };
         Some((Vec::new(), key.permutation.map(u32::from).to_vec()))
     },
-    peers: PeerNames { openssl: Some("RC4"), rust_crypto: Some("rc4"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("RC4").rust_crypto("rc4"),
     promises: &[],
 };
 

@@ -33,7 +33,7 @@ pub(crate) static RC5: CipherDescriptor = CipherDescriptor {
         let Schedule::Rc5(key) = key else { return None };
         Some((key.table[..2 * key.rounds + 2].to_vec(), Vec::new()))
     },
-    peers: PeerNames { openssl: Some("RC5"), rust_crypto: Some("rc5"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("RC5").rust_crypto("rc5"),
     promises: &[
         Promise::new("3rc59rc5_lanes6avx51212crypt_chunks", "vprolvd", 64),
         Promise::new("3rc59rc5_lanes4avx212crypt_chunks", "vpsllvd", 32),
@@ -56,7 +56,7 @@ pub(crate) static RC5_R16: CipherDescriptor = CipherDescriptor {
         let Schedule::Rc5R16(key) = key else { return None };
         Some((key.table[..2 * key.rounds + 2].to_vec(), Vec::new()))
     },
-    peers: PeerNames { rust_crypto: Some("rc5"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.rust_crypto("rc5"),
     promises: &[],
 };
 

@@ -56,7 +56,7 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
         let Schedule::Rc6(key) = key else { return None };
         Some((key.table.to_vec(), Vec::new()))
     },
-    peers: PeerNames { rust_crypto: Some("rc6"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.rust_crypto("rc6"),
     promises: &[Promise::new("3rc69rc6_lanes6avx51212crypt_chunks", "vpmulld", 64)],
 };
 

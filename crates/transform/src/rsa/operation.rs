@@ -52,7 +52,7 @@ macro_rules! descriptor {
                 standing: Standing::Current,
                 source: "RFC 8017",
             },
-            peers: PeerNames { openssl: Some("RSA"), aws_lc: Some("RSA"), ..PeerNames::NONE },
+            peers: PeerNames::NONE.openssl("RSA").aws_lc("RSA"),
             promises: &[Promise::new("10montgomery", "vpmadd52luq", 64)],
             steps: &[
                 AsymmetricStep {

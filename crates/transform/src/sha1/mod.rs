@@ -21,12 +21,11 @@ pub(crate) static SHA1: DigestDescriptor = DigestDescriptor {
     name: "sha1",
     facts: FACTS,
     making: Making::Hash(&HASH),
-    peers: PeerNames {
-        openssl: Some("SHA1"),
-        aws_lc: Some("SHA1_FOR_LEGACY_USE_ONLY"),
-        rust_crypto: Some("sha1"),
-        ipsec_mb: Some("SHA_1"),
-    },
+    peers: PeerNames::NONE
+        .openssl("SHA1")
+        .aws_lc("SHA1_FOR_LEGACY_USE_ONLY")
+        .rust_crypto("sha1")
+        .ipsec_mb("SHA_1"),
     promises: &[
         Promise::new("4sha12ni9blocks_ni", "sha1rnds4", 16),
         Promise::new("4sha110sha1_lanes9avx512_16", "vprold", 64),

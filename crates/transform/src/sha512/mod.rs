@@ -23,12 +23,7 @@ pub(crate) static SHA384: DigestDescriptor = DigestDescriptor {
     name: "sha384",
     facts: FACTS_384,
     making: Making::Own(own::<384>()),
-    peers: PeerNames {
-        openssl: Some("SHA2-384"),
-        aws_lc: Some("SHA384"),
-        rust_crypto: Some("sha2"),
-        ipsec_mb: Some("SHA_384"),
-    },
+    peers: PeerNames::NONE.openssl("SHA2-384").aws_lc("SHA384").rust_crypto("sha2").ipsec_mb("SHA_384"),
     promises: &[],
 };
 
@@ -37,12 +32,7 @@ pub(crate) static SHA512: DigestDescriptor = DigestDescriptor {
     name: "sha512",
     facts: FACTS_512,
     making: Making::Own(own::<512>()),
-    peers: PeerNames {
-        openssl: Some("SHA2-512"),
-        aws_lc: Some("SHA512"),
-        rust_crypto: Some("sha2"),
-        ipsec_mb: Some("SHA_512"),
-    },
+    peers: PeerNames::NONE.openssl("SHA2-512").aws_lc("SHA512").rust_crypto("sha2").ipsec_mb("SHA_512"),
     promises: &[
         Promise::new("6sha5126rounds6avx512", "vprolq", 64),
         Promise::new("6sha5126rounds4avx2", "vpsrlq", 32),

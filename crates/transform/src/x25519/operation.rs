@@ -42,7 +42,7 @@ pub(crate) static X25519: AsymmetricDescriptor = AsymmetricDescriptor {
         standing: Standing::Current,
         source: "RFC 7748",
     },
-    peers: PeerNames { openssl: Some("X25519"), aws_lc: Some("X25519"), ..PeerNames::NONE },
+    peers: PeerNames::NONE.openssl("X25519").aws_lc("X25519"),
     promises: &[Promise::new("6x255195lanes", "vpmadd52luq", 64)],
     steps: &[
         AsymmetricStep {
