@@ -6,9 +6,8 @@
 
 use crate::itemised::itemised;
 use crate::text;
-use sealane_copy::{Agreement, Notice, ProgressSnapshot, Suite, Summary};
+use sealane_copy::{Agreement, Notice, ProgressSnapshot, Summary};
 use serde::Serialize;
-use std::borrow::Cow;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,7 +32,7 @@ pub enum Event {
         host: String,
     },
     /// Both ends agreed on how to proceed.
-    Agreed(Agreed),
+    Agreed(Agreement),
     /// The far host's data port was not reached, and the data goes inside ssh, with the same protection.
     ThroughSsh {
         /// The host, as it was given.
@@ -157,7 +156,13 @@ pub enum Event {
         blake3: String,
     },
     /// The transfer's facts.
-    Done(Done),
+    Done {
+        /// With `--dry-run`: nothing was changed, and the numbers are those of a copy.
+        dry_run: bool,
+        /// The facts.
+        #[serde(flatten)]
+        summary: Summary,
+    },
     /// The transfer failed.
     Error {
         /// One of a fixed set of names.
@@ -165,80 +170,6 @@ pub enum Event {
         /// In words.
         message: String,
     },
-}
-
-/// The name of the suite if ssh protects the data.
-const SSH: &str = "ssh";
-
-/// The properties of the transfer on which both ends agreed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Agreed {
-    /// Level in force.
-    pub level: &'static str,
-    /// Algorithm in force.
-    pub suite: &'static str,
-    /// Parallel streams.
-    pub streams: u16,
-    /// Lanes at this end.
-    pub lanes: u16,
-    /// Unit of concurrency.
-    pub placement: &'static str,
-}
-
-/// The facts of a finished transfer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Done {
-    /// With `--dry-run`: nothing was changed, and the numbers are those of a copy.
-    pub dry_run: bool,
-    /// The number of content bytes that this run added to the target.
-    pub bytes: u64,
-    /// The number of entries that this run added to the target.
-    pub files: u64,
-    /// The number of entries left alone because the target had them.
-    pub skipped: u64,
-    /// Entries that failed.
-    pub failed: u64,
-    /// The number of entries deleted at the target; with `--dry-run`, entries that would be deleted.
-    pub deleted: u64,
-    /// The number of entries that were to be deleted and still exist.
-    pub undeleted: u64,
-    /// Entries removed from the source.
-    pub removed: u64,
-    /// The number of entries that were to be removed from the source and still exist.
-    pub unremoved: u64,
-    /// Wall time in seconds.
-    pub seconds: f64,
-    /// CPU time of both ends in seconds.
-    pub cpu_seconds: CpuSeconds,
-    /// Bytes sent more than once.
-    pub resent_bytes: u64,
-    /// The number of content bytes that an earlier run had left at the target.
-    pub resumed_bytes: u64,
-    /// The number of bytes that compression has spared the line.
-    pub spared_bytes: u64,
-    /// The number of content bytes that the target had in other versions of the files.
-    pub matched_bytes: u64,
-    /// Level that was in force.
-    pub level: &'static str,
-    /// Algorithm that was in force.
-    pub suite: &'static str,
-    /// Parallel streams.
-    pub streams: u16,
-    /// Lanes at this end.
-    pub lanes: u16,
-    /// Unit of concurrency.
-    pub placement: &'static str,
-    /// The implementation of the suite that ran here; if ssh protects the data, its cipher where ssh tells it.
-    pub tier: Cow<'static, str>,
-}
-
-/// User and system time in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct CpuSeconds {
-    /// The CPU time of this process and of the `ssh` that it started.
-    pub local: f64,
-    /// The CPU time of the far end; `null` if it does not report it.
-    pub remote: Option<f64>,
 }
 
 /// A path in JSON, which has no bytes: as text, and also in hexadecimal if the text is inexact.
@@ -288,7 +219,7 @@ impl Event {
     pub(crate) fn of(notice: &Notice, pushes: bool) -> Self {
         match notice {
             Notice::OverSftp { host } => Self::OverSftp { host: host.clone() },
-            Notice::Agreed(agreement) => Self::Agreed(agreement.into()),
+            Notice::Agreed(agreement) => Self::Agreed(agreement.clone()),
             Notice::ThroughSsh { host, reason } => {
                 Self::ThroughSsh { host: host.clone(), reason: reason.clone() }
             }
@@ -323,46 +254,6 @@ impl Event {
     }
 }
 
-impl From<&Agreement> for Agreed {
-    fn from(agreement: &Agreement) -> Self {
-        Self {
-            level: agreement.level.name(),
-            suite: agreement.suite.map_or(SSH, Suite::name),
-            streams: agreement.streams,
-            lanes: agreement.lanes,
-            placement: agreement.placement.name(),
-        }
-    }
-}
-
-impl From<&Summary> for Done {
-    fn from(summary: &Summary) -> Self {
-        Self {
-            dry_run: false,
-            bytes: summary.bytes,
-            files: summary.files,
-            skipped: summary.skipped,
-            failed: summary.failed,
-            deleted: summary.deleted,
-            undeleted: summary.undeleted,
-            removed: summary.removed,
-            unremoved: summary.unremoved,
-            seconds: summary.seconds,
-            cpu_seconds: CpuSeconds { local: summary.cpu_seconds.local, remote: summary.cpu_seconds.remote },
-            resent_bytes: summary.resent_bytes,
-            resumed_bytes: summary.resumed_bytes,
-            spared_bytes: summary.spared_bytes,
-            matched_bytes: summary.matched_bytes,
-            level: summary.level.name(),
-            suite: summary.suite.map_or(SSH, Suite::name),
-            streams: summary.streams,
-            lanes: summary.lanes,
-            placement: summary.placement.name(),
-            tier: summary.tier.clone(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,7 +271,7 @@ mod tests {
     #[test]
     fn done_has_every_fact_under_its_name() {
         check(
-            &Event::Done((&summary()).into()),
+            &Event::Done { dry_run: false, summary: summary() },
             &json!({
                 "event": "done", "dry_run": false, "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
                 "undeleted": 0, "removed": 2, "unremoved": 0, "seconds": 2.0,

@@ -4,10 +4,11 @@
 //! moved, so that no bar hides a question of ssh; no line is wider than the terminal; the bar is removed before
 //! anything else is written.
 
-use crate::events::{Agreed, Event};
+use crate::events::Event;
 use crate::units::bytes_text;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealane_copy::{Progress, ProgressSnapshot};
+use sealane_copy::{Agreement, Progress, ProgressSnapshot, suite_name};
+use sealane_engine::Suite;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -73,7 +74,7 @@ impl Meter {
     }
 
     /// Shows the negotiated properties above the bar.
-    pub(crate) fn agreed(&self, agreed: &Agreed) {
+    pub(crate) fn agreed(&self, agreed: &Agreement) {
         // There is one agreement.
         let _ = self.facts.set(facts(agreed));
     }
@@ -244,11 +245,14 @@ fn count(snapshot: &ProgressSnapshot) -> String {
 }
 
 /// Returns the negotiated properties in a few words.
-pub(crate) fn facts(agreed: &Agreed) -> String {
+pub(crate) fn facts(agreed: &Agreement) -> String {
     let plural = |count: u16, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-    let Agreed { level, suite, streams, lanes, placement } = agreed;
-    // `clear null` would be redundant.
-    let suite = if *suite == "null" { String::new() } else { format!(" {suite}") };
+    let Agreement { level, suite, streams, lanes, placement } = agreed;
+    let suite = match suite {
+        // `clear null` would be redundant.
+        Some(Suite::Null) => String::new(),
+        suite => format!(" {}", suite_name(*suite)),
+    };
     format!("{level}{suite}, {}, {} by {placement}", plural(*streams, "stream"), plural(*lanes, "lane"))
 }
 
@@ -261,19 +265,21 @@ pub(crate) fn rate_text(bytes: u64, seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sealane_copy::Level;
+    use sealane_lanes::Placement;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-    fn agreed(level: &'static str, suite: &'static str, streams: u16) -> Agreed {
-        Agreed { level, suite, streams, lanes: 2, placement: "packet" }
+    fn agreed(level: Level, suite: Suite, streams: u16) -> Agreement {
+        Agreement { level, suite: Some(suite), streams, lanes: 2, placement: Placement::Packet }
     }
 
     #[test]
     fn facts_are_few_words() {
         assert_eq!(
-            facts(&agreed("private", "aes-256-gcm", 4)),
+            facts(&agreed(Level::Private, Suite::Aes256Gcm, 4)),
             "private aes-256-gcm, 4 streams, 2 lanes by packet"
         );
-        assert_eq!(facts(&agreed("clear", "null", 1)), "clear, 1 stream, 2 lanes by packet");
+        assert_eq!(facts(&agreed(Level::Clear, Suite::Null, 1)), "clear, 1 stream, 2 lanes by packet");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Guarantees: failures are always reported, also under `--quiet`; a line that nobody reads stops no transfer.
 
 use crate::event_log::EventLog;
-use crate::events::{Agreed, Done, Event};
+use crate::events::Event;
 use crate::exit::ExitStatus;
 use crate::itemised::itemised;
 use crate::once;
@@ -11,7 +11,7 @@ use crate::options::Reporting;
 use crate::progress::{Meter, facts, rate_text};
 use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
-use sealane_copy::{Dropped, Error, ErrorKind, Notice, Progress, Summary};
+use sealane_copy::{Dropped, Error, ErrorKind, Notice, Progress, Summary, suite_name};
 use sealane_peer::{Location, chain};
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
@@ -119,10 +119,9 @@ impl Reporter {
                 let _ = self.lacks_sealane.set(host.clone());
             }
             Notice::Agreed(agreement) => {
-                let agreed = Agreed::from(agreement);
-                self.meter.agreed(&agreed);
+                self.meter.agreed(agreement);
                 if verbose {
-                    self.line(&facts(&agreed));
+                    self.line(&facts(agreement));
                 }
             }
             Notice::ThroughSsh { .. } if self.reporting.quiet => {}
@@ -252,20 +251,20 @@ impl Reporter {
     }
 
     fn done(&self, summary: &Summary) -> ExitStatus {
-        let done = Done { dry_run: self.reporting.dry_run, ..Done::from(summary) };
+        let done = Event::Done { dry_run: self.reporting.dry_run, summary: summary.clone() };
         if let Some(log) = &self.log {
-            log.add(&Event::Done(Done { dry_run: self.reporting.dry_run, ..Done::from(summary) }));
+            log.add(&done);
         }
         if self.reporting.json {
-            emit(self.reporting, &Event::Done(done));
+            emit(self.reporting, &done);
         } else if self.reporting.dry_run {
             if !self.reporting.quiet {
-                say(&totals(&done, &self.target));
+                say(&totals(summary, &self.target));
             }
         } else if self.reporting.stats {
-            stats(&done).lines().for_each(say);
+            stats(summary).lines().for_each(say);
         } else if self.watched {
-            say(&closing_line(&done));
+            say(&closing_line(summary));
         }
         if let Some(host) = self.lacks_sealane.get()
             && self.watched
@@ -420,7 +419,7 @@ fn lost(dropped: &Dropped) -> Option<String> {
 }
 
 /// Returns the facts in one line.
-fn closing_line(done: &Done) -> String {
+fn closing_line(done: &Summary) -> String {
     if done.bytes == 0 {
         // Without content there is no rate.
         let changed = match done.files {
@@ -441,7 +440,7 @@ fn closing_line(done: &Done) -> String {
 }
 
 /// Returns the result of a dry run in one line.
-fn totals(done: &Done, target: &str) -> String {
+fn totals(done: &Summary, target: &str) -> String {
     let skipped = up_to_date(done);
     let deleted = match done.deleted {
         0 => String::new(),
@@ -456,7 +455,7 @@ fn totals(done: &Done, target: &str) -> String {
 }
 
 /// Returns the number of entries that were left unchanged, if any.
-fn up_to_date(done: &Done) -> String {
+fn up_to_date(done: &Summary) -> String {
     match done.skipped {
         0 => String::new(),
         skipped => format!(", {skipped} up to date"),
@@ -468,7 +467,7 @@ fn entries(count: u64) -> &'static str {
 }
 
 /// Returns the facts as a block of lines.
-fn stats(done: &Done) -> String {
+fn stats(done: &Summary) -> String {
     let per_gibibyte = |seconds: f64| match done.bytes {
         ..COST_BYTES_MIN => "-".to_owned(),
         bytes => format!("{:.2}", seconds * GIBIBYTE / bytes as f64),
@@ -515,8 +514,8 @@ fn stats(done: &Done) -> String {
                 }
             ),
         ),
-        ("level", done.level.to_owned()),
-        ("suite", format!("{}, {}", done.suite, done.tier)),
+        ("level", done.level.to_string()),
+        ("suite", format!("{}, {}", suite_name(done.suite), done.tier)),
         ("streams", done.streams.to_string()),
         ("lanes", format!("{} by {}", done.lanes, done.placement)),
     ];
@@ -572,14 +571,14 @@ suite      aes-256-gcm, native
 streams    2
 lanes      2 by connection
 ";
-        assert_eq!(stats(&(&summary()).into()), expected);
+        assert_eq!(stats(&summary()), expected);
     }
 
     #[test]
     fn a_tiny_transfer_has_no_cost_per_byte() {
         for bytes in [0, 1000, COST_BYTES_MIN - 1] {
             let tiny = Summary { bytes, seconds: 0.0, ..summary() };
-            let text = stats(&(&tiny).into());
+            let text = stats(&tiny);
             assert!(text.contains("CPU s/GiB  - here, - at the far end"), "{text}");
             assert!(text.contains("rate       -\n"), "{text}");
         }
@@ -589,20 +588,20 @@ lanes      2 by connection
     fn a_dry_run_ends_with_its_totals() {
         let found = Summary { files: 1, bytes: 1500, skipped: 0, deleted: 0, ..summary() };
         let expected = "would copy 1 entry, 1.50 kB, to there; nothing was changed";
-        assert_eq!(totals(&(&found).into(), "there"), expected);
+        assert_eq!(totals(&found, "there"), expected);
         let found = Summary { skipped: 3, ..found };
-        assert!(totals(&(&found).into(), "there").contains("to there, 3 up to date; "));
+        assert!(totals(&found, "there").contains("to there, 3 up to date; "));
         let found = Summary { deleted: 2, ..found };
-        assert!(totals(&(&found).into(), "there").contains(" 3 up to date, and delete 2; "));
+        assert!(totals(&found, "there").contains(" 3 up to date, and delete 2; "));
     }
 
     #[test]
     fn the_closing_line_is_short() {
-        assert_eq!(closing_line(&(&summary()).into()), "2.15 GB in 2.0 s (1.07 GB/s), 3 entries, private");
+        assert_eq!(closing_line(&summary()), "2.15 GB in 2.0 s (1.07 GB/s), 3 entries, private");
         let same = Summary { bytes: 0, files: 0, skipped: 7, ..summary() };
-        assert_eq!(closing_line(&(&same).into()), "nothing to copy, 7 up to date, in 2.0 s, private");
+        assert_eq!(closing_line(&same), "nothing to copy, 7 up to date, in 2.0 s, private");
         let bare = Summary { bytes: 0, files: 2, skipped: 0, ..summary() };
-        assert_eq!(closing_line(&(&bare).into()), "2 entries without content, in 2.0 s, private");
+        assert_eq!(closing_line(&bare), "2 entries without content, in 2.0 s, private");
     }
 
     #[test]

@@ -61,5 +61,6 @@ pub use session::{
     stdio::{StdioOptions, serve_relay, serve_stdio},
 };
 pub use summary::{
-    Agreement, Change, ChangeKind, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot, Summary,
+    Agreement, Change, ChangeKind, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot,
+    Summary, suite_name,
 };

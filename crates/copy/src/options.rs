@@ -18,7 +18,7 @@ use crate::{
 
 /// The protection of the data on the wire: the ladder of the multicore GridFTP study (`PROT` C, S, P with and without
 /// `DCAU`). Levels are ordered: a later level includes the guarantees of the earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Level {
     /// No protection on the data streams.
     Clear,
@@ -27,6 +27,7 @@ pub enum Level {
     /// Every record carries a cryptographic integrity tag; data is readable on the wire.
     Safe,
     /// Every record is encrypted and authenticated.
+    #[default]
     Private,
 }
 

@@ -4,18 +4,19 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use sealane_engine::Suite;
 use sealane_lanes::Placement;
 use sealane_tree::{Differences, Kind, Special};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Level, proto::entry::Entry};
 
 /// CPU seconds (user and system) of each end, helper processes included.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CpuSeconds {
     /// This process and the `ssh` it started.
     pub local: f64,
@@ -100,8 +101,8 @@ pub enum ChangeKind {
     Special,
 }
 
-/// The facts of a finished transfer.
-#[derive(Clone, Debug)]
+/// The facts of a finished transfer. Programs read them by the names of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Bytes of file content that this run brought to the target.
     pub bytes: u64,
@@ -120,6 +121,7 @@ pub struct Summary {
     /// Entries that could not be removed from the source; the reasons were reported.
     pub unremoved: u64,
     /// Properties that copied entries lost.
+    #[serde(skip)]
     pub dropped: Dropped,
     /// Wall time from the start of the command, in seconds.
     pub seconds: f64,
@@ -134,14 +136,17 @@ pub struct Summary {
     /// Content bytes that the target had in other versions of the files.
     pub matched_bytes: u64,
     /// Protection that was in force.
+    #[serde(serialize_with = "as_word")]
     pub level: Level,
     /// The algorithm in force; `None` if ssh protects the data, by its own choice.
+    #[serde(serialize_with = "as_suite")]
     pub suite: Option<Suite>,
     /// TCP streams.
     pub streams: u16,
     /// Lanes at this end.
     pub lanes: u16,
     /// Unit of concurrency.
+    #[serde(serialize_with = "as_word")]
     pub placement: Placement,
     /// The implementation of the suite at this end, for example `native (aws-lc)`; if ssh protects the data, its cipher
     /// where ssh tells it.
@@ -149,18 +154,35 @@ pub struct Summary {
 }
 
 /// Facts known once both ends have agreed; shown beside the progress bar.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// Protection in force.
+    #[serde(serialize_with = "as_word")]
     pub level: Level,
     /// The algorithm in force; `None` if ssh protects the data, by its own choice.
+    #[serde(serialize_with = "as_suite")]
     pub suite: Option<Suite>,
     /// TCP streams.
     pub streams: u16,
     /// Lanes at this end.
     pub lanes: u16,
     /// Unit of concurrency.
+    #[serde(serialize_with = "as_word")]
     pub placement: Placement,
+}
+
+/// Returns the name of a suite in reports.
+pub fn suite_name(suite: Option<Suite>) -> &'static str {
+    suite.map_or("ssh", Suite::name)
+}
+
+fn as_word<S: Serializer>(word: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(word)
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it so")]
+fn as_suite<S: Serializer>(suite: &Option<Suite>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(suite_name(*suite))
 }
 
 /// Live counters of one transfer, shared with the user's interface.

@@ -57,9 +57,10 @@ impl Assignment {
 }
 
 /// The unit of concurrency (the taxonomy of Nahum et al., NDSS 1996, figure 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// A flow is owned by one lane.
+    #[default]
     Connection,
     /// Any lane takes the next batch of any flow; order is restored by ticket.
     Packet,

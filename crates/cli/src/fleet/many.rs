@@ -10,7 +10,7 @@ use crate::report::{self, Reporter};
 use crate::signals::Interrupts;
 use crate::text::printable;
 use clap::{CommandFactory as _, FromArgMatches};
-use sealane_copy::{Agreement, CpuSeconds, Dropped, Error, Notice, Options, Progress, Summary};
+use sealane_copy::{Agreement, CpuSeconds, Error, Notice, Options, Progress, Summary};
 use sealane_fleet::{FleetError, News, Places, Plan, Runs, Totals, coordinate};
 use sealane_lanes::Placement;
 use sealane_peer::chain;
@@ -218,21 +218,14 @@ fn summary(totals: Totals, agreed: &Agreement, seconds: f64) -> Summary {
         skipped: totals.skipped,
         failed: totals.failed,
         deleted: totals.deleted,
-        undeleted: 0,
-        removed: 0,
-        unremoved: 0,
-        dropped: Dropped::default(),
         seconds,
         cpu_seconds: CpuSeconds { local: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9, remote: None },
-        resent_bytes: 0,
-        resumed_bytes: 0,
-        spared_bytes: 0,
-        matched_bytes: 0,
         level: agreed.level,
         suite: agreed.suite,
         streams: agreed.streams,
         lanes: agreed.lanes,
         placement: agreed.placement,
         tier: "by each session".into(),
+        ..Summary::default()
     }
 }

@@ -68,7 +68,7 @@ use crate::{
         told,
     },
     shared::{self, start},
-    summary::{CpuSeconds, Dropped, Notice, Observer, Summary},
+    summary::{CpuSeconds, Notice, Observer, Summary},
 };
 
 /// The number of records per batch, besides room for a closing record.
@@ -277,27 +277,13 @@ pub(super) fn tell_agreement(
 /// Returns the summary of a copy over SFTP that has moved nothing.
 pub(super) fn summary(transfer: &Transfer<'_>, far: &Far) -> Summary {
     Summary {
-        bytes: 0,
-        files: 0,
-        skipped: 0,
-        failed: 0,
-        deleted: 0,
-        undeleted: 0,
-        removed: 0,
-        unremoved: 0,
-        dropped: Dropped::default(),
         seconds: transfer.started.elapsed().as_secs_f64(),
         cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
-        resent_bytes: 0,
-        spared_bytes: 0,
-        matched_bytes: 0,
-        resumed_bytes: 0,
-        level: Level::Private,
-        suite: None,
         streams: far.streams(),
         lanes: 1,
         placement: Placement::Connection,
         tier: far.cipher().map_or_else(|| "by its own choice".into(), Into::into),
+        ..Summary::default()
     }
 }
 
