@@ -258,7 +258,7 @@ impl Event {
 mod tests {
     use super::*;
     use crate::report::tests::summary;
-    use sealane_copy::{Change, ChangeKind};
+    use sealane_copy::{Change, ChangeKind, Differences};
     use serde_json::{Value, json};
 
     #[track_caller]
@@ -292,18 +292,8 @@ mod tests {
 
     #[test]
     fn notices_keep_their_fields() {
-        let change = Change {
-            path: b"\xff".to_vec(),
-            kind: ChangeKind::File,
-            is_new: true,
-            target: false,
-            size: false,
-            time: false,
-            mode: false,
-            owner: false,
-            group: false,
-            xattrs: false,
-        };
+        let (kind, differences) = (ChangeKind::File, Differences::NEW);
+        let change = Change { path: b"\xff".to_vec(), kind, differences };
         for (notice, expected) in [
             (
                 Notice::EntryFailed { path: b"d/f".to_vec(), reason: "no".into() },

@@ -1,6 +1,6 @@
 //! One line per change, as `rsync -i` writes it.
 
-use sealane_copy::{Change, ChangeKind};
+use sealane_copy::{Change, ChangeKind, Differences};
 
 /// Returns a change in the form of `rsync -i`: the kind of the entry, and the attributes that differ from the old
 /// ones.
@@ -12,19 +12,19 @@ pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
         ChangeKind::Device => 'D',
         ChangeKind::Special => 'S',
     };
+    let Differences { is_new, target, size, time, mode, owner, group, xattrs, .. } = change.differences;
     let update = match change.kind {
         ChangeKind::File if pushes => '<',
         ChangeKind::File => '>',
         ChangeKind::HardLink => 'h',
         ChangeKind::Attributes => '.',
-        ChangeKind::Directory if !change.is_new => '.',
-        _ if change.is_new || change.target => 'c',
+        ChangeKind::Directory if !is_new => '.',
+        _ if is_new || target => 'c',
         _ => '.',
     };
-    if change.is_new {
+    if is_new {
         return format!("{update}{kind}+++++++++");
     }
-    let Change { target, size, time, mode, owner, group, xattrs, .. } = *change;
     let leads_elsewhere =
         target && matches!(change.kind, ChangeKind::Symlink | ChangeKind::Device | ChangeKind::Special);
     let attributes = [
@@ -48,43 +48,21 @@ mod tests {
 
     #[test]
     fn changes_read_as_rsync_writes_them() {
-        let change = Change {
-            path: b"f".to_vec(),
-            kind: ChangeKind::File,
-            is_new: true,
-            target: false,
-            size: false,
-            time: false,
-            mode: false,
-            owner: false,
-            group: false,
-            xattrs: false,
-        };
-        let changed = Change { is_new: false, size: true, time: true, ..change.clone() };
-        let folder = Change { is_new: false, kind: ChangeKind::Directory, time: true, ..change.clone() };
-        for (change, pushes, expected) in [
-            (change.clone(), true, "<f+++++++++"),
-            (changed.clone(), false, ">f.st......"),
-            (Change { mode: true, group: true, ..changed }, true, "<f.stp.g..."),
-            (folder.clone(), true, ".d..t......"),
-            (Change { is_new: true, ..folder }, true, "cd+++++++++"),
-            (Change { kind: ChangeKind::Symlink, ..change.clone() }, false, "cL+++++++++"),
-            (
-                Change { kind: ChangeKind::Symlink, target: true, is_new: false, ..change.clone() },
-                true,
-                "cLc........",
-            ),
-            (
-                Change { kind: ChangeKind::Symlink, time: true, is_new: false, ..change.clone() },
-                true,
-                ".L..t......",
-            ),
-            (
-                Change { kind: ChangeKind::Attributes, mode: true, xattrs: true, is_new: false, ..change },
-                true,
-                ".f...p....x",
-            ),
+        let (new, none) = (Differences::NEW, Differences::default());
+        let changed = Differences { size: true, time: true, ..none };
+        let touched = Differences { time: true, ..none };
+        for (kind, differences, pushes, expected) in [
+            (ChangeKind::File, new, true, "<f+++++++++"),
+            (ChangeKind::File, changed, false, ">f.st......"),
+            (ChangeKind::File, Differences { mode: true, group: true, ..changed }, true, "<f.stp.g..."),
+            (ChangeKind::Directory, touched, true, ".d..t......"),
+            (ChangeKind::Directory, Differences { is_new: true, ..touched }, true, "cd+++++++++"),
+            (ChangeKind::Symlink, new, false, "cL+++++++++"),
+            (ChangeKind::Symlink, Differences { target: true, ..none }, true, "cLc........"),
+            (ChangeKind::Symlink, touched, true, ".L..t......"),
+            (ChangeKind::Attributes, Differences { mode: true, xattrs: true, ..none }, true, ".f...p....x"),
         ] {
+            let change = Change { path: b"f".to_vec(), kind, differences };
             assert_eq!(itemised(&change, pushes), expected);
         }
     }

@@ -396,7 +396,7 @@ fn write_result(stdout_is_data: bool, line: &[u8]) {
 fn lost(dropped: &Dropped) -> Option<String> {
     let counts = [
         (dropped.owners, "owner"),
-        (dropped.set_ids, "set-id bit"),
+        (dropped.privileges, "set-id bit"),
         (dropped.xattrs, "extended attribute"),
         (dropped.capabilities, "capability"),
     ];
@@ -622,7 +622,7 @@ lanes      2 by connection
             Reporter::start(reporting, "there".to_owned(), &progress, &start, None).finish(outcome, signal)
         };
         assert_eq!(tell(Ok(Summary { failed: 2, ..summary() }), None), ExitStatus::Partial);
-        let dropped = Dropped { set_ids: 1, ..Dropped::default() };
+        let dropped = Dropped { privileges: 1, ..Dropped::default() };
         assert_eq!(tell(Ok(Summary { dropped, ..summary() }), None), ExitStatus::Partial);
         assert_eq!(tell(Ok(summary()), None), ExitStatus::Success);
         // The message of an ssh that received the same Ctrl-C is not shown to the user.

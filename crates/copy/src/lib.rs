@@ -46,14 +46,14 @@ pub use error::{Error, ErrorKind};
 pub use journal::replay_any;
 pub use login::{Login, Logins};
 pub use options::{
-    Backup, Bases, BasisUse, Compression, Deletion, Delta, Existing, FarEnd, Level, MeasuredEnd, ModeRules,
-    Options, Ownership, Pattern, Piece, Portion, Preserve, Principal, RemoteOptions, Sameness, Sink, Sizes,
+    Backup, Bases, Compression, Deletion, Delta, Existing, FarEnd, Level, MeasuredEnd, ModeRules, Options,
+    Ownership, Pattern, Piece, Portion, Preserve, Principal, RemoteOptions, Sameness, Sink, Sizes,
     UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_lanes::Placement;
 pub use sealane_peer::{AddressFamily, Location};
-pub use sealane_tree::{Following, ModeChange, ModeChangeOf, RelativePath};
+pub use sealane_tree::{BasisUse, Following, ModeChange, ModeChangeOf, RelativePath};
 pub use session::{
     budget::raise_descriptor_limit,
     client::copy,
@@ -61,6 +61,6 @@ pub use session::{
     stdio::{StdioOptions, serve_relay, serve_stdio},
 };
 pub use summary::{
-    Agreement, Change, ChangeKind, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot,
-    Summary, suite_name,
+    Agreement, Change, ChangeKind, CpuSeconds, Differences, Dropped, Notice, Observer, Progress,
+    ProgressSnapshot, Summary, suite_name,
 };

@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Dura
 use sealane_engine::{EngineChoice, Implementations, Suite};
 use sealane_lanes::Placement;
 use sealane_peer::{AddressFamily, Sharing, SshCommand};
-use sealane_tree::{Following, ModeChange, RelativePath, Timestamp, Xattrs};
+use sealane_tree::{BasisUse, Following, ModeChange, RelativePath, Timestamp, Xattrs};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -390,27 +390,6 @@ pub struct Bases {
 impl Bases {
     /// The maximum number of folders.
     pub const FOLDERS_MAX: usize = 20;
-}
-
-/// The use of a file that an earlier copy has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BasisUse {
-    /// It gets another name in the target (`--link-dest`).
-    Link,
-    /// Its content is copied (`--copy-dest`).
-    Copy,
-    /// It is not made in the target (`--compare-dest`).
-    Compare,
-}
-
-impl From<BasisUse> for sealane_tree::BasisUse {
-    fn from(basis_use: BasisUse) -> Self {
-        match basis_use {
-            BasisUse::Link => Self::Link,
-            BasisUse::Copy => Self::Copy,
-            BasisUse::Compare => Self::Compare,
-        }
-    }
 }
 
 /// The place and names of backups.

@@ -10,7 +10,8 @@ use std::{
 
 use sealane_engine::Suite;
 use sealane_lanes::Placement;
-use sealane_tree::{Differences, Kind, Special};
+pub use sealane_tree::{Differences, Dropped};
+use sealane_tree::{Kind, Special};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Level, proto::entry::Entry};
@@ -24,19 +25,6 @@ pub struct CpuSeconds {
     pub remote: Option<f64>,
 }
 
-/// The number of properties, by kind, that arrived entries should have and could not keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
-    /// Entries whose owner could not be set.
-    pub owners: u64,
-    /// Entries that lost set-user-id or set-group-id.
-    pub set_ids: u64,
-    /// Extended attributes.
-    pub xattrs: u64,
-    /// Capabilities of programs.
-    pub capabilities: u64,
-}
-
 /// An entry made or replaced at the target, and its differences from the former one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
@@ -44,22 +32,8 @@ pub struct Change {
     pub path: Vec<u8>,
     /// The kind of the entry.
     pub kind: ChangeKind,
-    /// There was no entry of its kind.
-    pub is_new: bool,
-    /// The link leads elsewhere.
-    pub target: bool,
-    /// The size differs.
-    pub size: bool,
-    /// The time of last change differs.
-    pub time: bool,
-    /// The mode differs.
-    pub mode: bool,
-    /// The owner differs, if owners are kept.
-    pub owner: bool,
-    /// The group differs, if owners are kept.
-    pub group: bool,
-    /// Extended attributes differ, if they are kept and were compared.
-    pub xattrs: bool,
+    /// By what the entry differs from the former one, if there was one.
+    pub differences: Differences,
 }
 
 impl Change {
@@ -76,9 +50,7 @@ impl Change {
             }
             Kind::Special(Special::Pipe | Special::Socket) => ChangeKind::Special,
         };
-        let Differences { is_new, target, size, time, mode, owner, group, xattrs, .. } = differences;
-        let path = entry.path.as_bytes().to_vec();
-        Self { path, kind, is_new, target, size, time, mode, owner, group, xattrs }
+        Self { path: entry.path.as_bytes().to_vec(), kind, differences }
     }
 }
 

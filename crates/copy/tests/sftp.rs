@@ -134,7 +134,7 @@ fn what_is_there_is_kept_replaced_or_deleted_as_asked() {
         assert_eq!(fs::read(root.join("extra~")).unwrap(), b"extra");
         assert!(root.join("keep.o").exists());
         assert!(summary.deleted >= 2, "{summary:?} {notices:?}");
-        let changed = |notice: &Notice| matches!(notice, Notice::Changed(change) if change.path.ends_with(b"small") && change.time && !change.is_new);
+        let changed = |notice: &Notice| matches!(notice, Notice::Changed(change) if change.path.ends_with(b"small") && change.differences.time && !change.differences.is_new);
         assert!(notices.iter().any(changed), "{notices:?}");
     }
 }

@@ -465,7 +465,7 @@ fn account(report: &mut Report, summary: &Summary) {
     let dropped = summary.dropped;
     for (count, what) in [
         (dropped.owners, "entries did not get their owner"),
-        (dropped.set_ids, "entries lost set-user-id or set-group-id"),
+        (dropped.privileges, "entries lost set-user-id or set-group-id"),
         (dropped.xattrs, "extended attributes were lost"),
         (dropped.capabilities, "capabilities were lost"),
         (summary.undeleted, "entries were not deleted"),

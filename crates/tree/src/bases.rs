@@ -5,20 +5,22 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::beneath::{Beneath, Resolution};
 use crate::error::Result;
 use crate::path::RelativePath;
 use crate::root::TargetRoot;
 
 /// The use of a file that a basis has.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub enum BasisUse {
-    /// It gets another name in the target.
+    /// It gets another name in the target (`--link-dest`).
     #[default]
     Link,
-    /// Its content is copied.
+    /// Its content is copied (`--copy-dest`).
     Copy,
-    /// It need not be in the target.
+    /// It need not be in the target (`--compare-dest`).
     Compare,
 }
 

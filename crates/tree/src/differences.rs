@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use rustix::fs::{Stat, readlinkat};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{EntryType, entry_type};
 use crate::inner::{Inner, SET_GROUP_ID, is_unfinished};
@@ -10,7 +11,7 @@ use crate::metadata::{LinkTarget, MODE_BITS, Metadata, Timestamp};
 use crate::path::RelativePath;
 
 /// The differences between an entry that is made and the one that has its name.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Differences {
     /// Whether no entry of its kind is there.
     pub is_new: bool,

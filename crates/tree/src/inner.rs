@@ -13,6 +13,7 @@ use rustix::fs::{
     fstat, futimens, unlinkat,
 };
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::beneath::{Beneath, HANDLE, Parent};
 use crate::error::{Error, Operation, Result, failed, resolve_error, root_failed};
@@ -55,7 +56,7 @@ impl Record {
 }
 
 /// Counts of properties that could not be kept; they are not errors.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Dropped {
     /// Entries whose sent owner the options or the system did not allow.
     pub owners: u64,

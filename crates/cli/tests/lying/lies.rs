@@ -9,7 +9,9 @@ use sealane_copy::proto::message::{
     Complete, Finished, FolderDigest, Have, Held, MasterSecret, Message, Numbered, Partial, Piece, Request,
 };
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
-use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Ownership, Pattern};
+use sealane_copy::{
+    Backup, Change, ChangeKind, Deletion, Differences, Dropped, Following, Level, Ownership, Pattern,
+};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Special, Timestamp, Xattr};
 use std::time::Duration;
 
@@ -107,7 +109,7 @@ pub(crate) fn finished(bytes: u64) -> Message {
 }
 
 pub(crate) fn complete(bytes: u64) -> Message {
-    let dropped = Dropped { owners: bytes, set_ids: bytes, xattrs: bytes, capabilities: bytes };
+    let dropped = Dropped { owners: bytes, privileges: bytes, xattrs: bytes, capabilities: bytes };
     Message::Complete(Complete {
         bytes,
         files: bytes,
@@ -122,10 +124,9 @@ pub(crate) fn complete(bytes: u64) -> Message {
 }
 
 pub(crate) fn change(path: &[u8]) -> Change {
-    Change {
-        path: path.repeat(1000),
-        kind: ChangeKind::File,
+    let differences = Differences {
         is_new: true,
+        gives_way: true,
         target: true,
         size: true,
         time: true,
@@ -133,7 +134,8 @@ pub(crate) fn change(path: &[u8]) -> Change {
         owner: true,
         group: true,
         xattrs: true,
-    }
+    };
+    Change { path: path.repeat(1000), kind: ChangeKind::File, differences }
 }
 
 /// Lies of an end that was asked for a pattern, `asked*`, or for a list with the names `asked/a` and `asked1`.

@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 17;
+pub const PROTOCOL_VERSION: u16 = 18;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.

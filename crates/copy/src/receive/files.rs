@@ -165,18 +165,10 @@ pub(crate) struct Preview {
     writer: Option<Writer>,
 }
 
-/// The change that an entry would cause.
-#[derive(Debug)]
-pub(crate) struct Previewed {
-    pub(crate) change: Change,
-    /// An entry of another kind has the name, and would be replaced.
-    pub(crate) gives_way: bool,
-}
-
 impl Preview {
     /// Returns the change that sending an entry would cause; `None` if nothing differs, the existing entry is newer,
     /// or sending would fail, which is reported.
-    pub(crate) fn look(&mut self, files: &Files, entry: &Entry) -> Result<Option<Previewed>, Error> {
+    pub(crate) fn look(&mut self, files: &Files, entry: &Entry) -> Result<Option<Change>, Error> {
         files.intake.permit.check(entry)?;
         let mut differences = Differences::NEW;
         if let Some(writer) = &mut self.writer {
@@ -197,8 +189,7 @@ impl Preview {
         }
         files.counters.entries.fetch_add(1, Relaxed);
         files.counters.bytes.fetch_add(entry.content_bytes(), Relaxed);
-        let gives_way = differences.gives_way;
-        Ok(Some(Previewed { change: Change::of(entry, differences), gives_way }))
+        Ok(Some(Change::of(entry, differences)))
     }
 }
 
@@ -344,8 +335,7 @@ impl Files {
     /// Returns the properties that the target could not keep.
     pub(crate) fn dropped(&self) -> Dropped {
         let Destination::Tree { target, .. } = &self.destination else { return Dropped::default() };
-        let sealane_tree::Dropped { owners, xattrs, capabilities, privileges } = target.dropped();
-        Dropped { owners, set_ids: privileges, xattrs, capabilities }
+        target.dropped()
     }
 
     pub(crate) fn notice(&self, notice: Notice) {

@@ -693,7 +693,7 @@ impl Transfer<'_> {
         let count = |count, is_asked: bool| if is_asked { count } else { 0 };
         Dropped {
             owners: count(dropped.owners, owner),
-            set_ids: count(dropped.set_ids, owner),
+            privileges: count(dropped.privileges, owner),
             xattrs: count(dropped.xattrs, self.options.preserve.kinds_of_xattrs().any()),
             capabilities: count(dropped.capabilities, self.options.preserve.privileges),
         }

@@ -20,7 +20,7 @@ use crate::{
     proto::message::{Complete, Finished, Message},
     receive::{
         self,
-        files::{Destination, Previewed},
+        files::Destination,
         lane::Receiving,
         prune::{Prune, Pruned, Step},
     },
@@ -567,11 +567,8 @@ impl Control<'_> {
                 },
                 Turn::Message(Message::WouldSend(entry)) => match &mut preview {
                     Some(preview) => {
-                        let Some(Previewed { change, gives_way }) = preview.look(&receiving.files, &entry)?
-                        else {
-                            continue;
-                        };
-                        if let (true, Some(prune)) = (gives_way, &mut self.prune) {
+                        let Some(change) = preview.look(&receiving.files, &entry)? else { continue };
+                        if let (true, Some(prune)) = (change.differences.gives_way, &mut self.prune) {
                             prune.replaced.push(entry.path.clone());
                         }
                         let bytes = entry.content_bytes();

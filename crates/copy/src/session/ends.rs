@@ -352,7 +352,7 @@ pub(crate) fn target_options(
     bases: Vec<Basis>,
 ) -> TargetOptions {
     let Plan { preserve, .. } = plan;
-    let basis_use = plan.upkeep.bases.as_ref().map(|bases| bases.basis_use.into());
+    let basis_use = plan.upkeep.bases.as_ref().map(|bases| bases.basis_use);
     let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,

@@ -35,7 +35,7 @@ use crate::{
     proto::entry::{Entry, listed_hash, path_hash},
     receive::{
         apply::Applier,
-        files::{Destination, Files, Preview, Previewed},
+        files::{Destination, Files, Preview},
         lane::Receiving,
         prune::{KNOWN_MAX, Prune, Pruned},
     },
@@ -598,8 +598,8 @@ impl Pull<'_> {
     fn foretell(&self, entry: &Entry) -> Result<bool, Error> {
         let mut preview = self.preview.borrow_mut();
         let Some(preview) = preview.as_mut() else { return Ok(false) };
-        if let Some(Previewed { change, gives_way }) = preview.look(self.files, entry)? {
-            if gives_way {
+        if let Some(change) = preview.look(self.files, entry)? {
+            if change.differences.gives_way {
                 self.replaced.borrow_mut().push(entry.path.clone());
             }
             self.notice(Notice::WouldSend { change, bytes: entry.content_bytes() });

@@ -89,7 +89,7 @@ impl Put {
         if !has_owner && mode & SET_ID_BITS != 0 {
             mode &= !SET_ID_BITS;
             let mut dropped = self.dropped.get();
-            dropped.set_ids += 1;
+            dropped.privileges += 1;
             self.dropped.set(dropped);
         }
         Attributes { mode: Some(mode), times: Some(times(sent.modified)), ..Attributes::default() }
