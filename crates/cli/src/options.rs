@@ -6,7 +6,7 @@
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
     AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEnd, Following, Logins,
-    MeasuredEnd, Options, Ownership, Pattern, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep,
+    MeasuredEnd, Options, Ownership, Pattern, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep, Wishes,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -326,20 +326,14 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         (_, true) => Some(AddressFamily::V6),
         _ => None,
     };
-    Options {
+    let wishes = Wishes {
         recursive,
         level: arguments.level,
-        suite: arguments.suite,
         allow_legacy: arguments.allow_legacy,
-        streams: arguments.streams,
-        lanes: arguments.lanes,
-        placement: arguments.placement,
         digest: arguments.digest,
         compression: arguments.compress.unwrap_or_default(),
         delta: arguments.delta,
-        through_ssh: arguments.through_ssh,
         limit_rate: arguments.limit_rate.or(arguments.kilobits),
-        resume: !arguments.no_resume,
         trust_partial: arguments.trust_partial,
         skip_same: !arguments.no_skip_same && !arguments.checksum,
         update: arguments.update,
@@ -362,7 +356,6 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             folder_modes: arguments.preserve || arguments.archive,
             mode_changes: arguments.chmod.iter().flat_map(|changes| changes.0.clone()).collect(),
         },
-        trusts_empty: arguments.delete > 1,
         upkeep: Upkeep {
             delete: deletes(&arguments).then_some(Deletion {
                 entries_max: arguments.max_delete,
@@ -387,9 +380,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         patterns: patterns(&arguments),
         sizes: Sizes { min_bytes: arguments.min_size, max_bytes: arguments.max_size },
         following,
-        listed: None,
         portion: None,
-        share: None,
         one_file_system: arguments.one_file_system,
         fsync: arguments.fsync,
         sink: match arguments.sink {
@@ -403,6 +394,18 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         },
         timeout: arguments.timeout,
         data_ports: arguments.data_ports,
+    };
+    Options {
+        wishes,
+        suite: arguments.suite,
+        streams: arguments.streams,
+        lanes: arguments.lanes,
+        placement: arguments.placement,
+        through_ssh: arguments.through_ssh,
+        resume: !arguments.no_resume,
+        trusts_empty: arguments.delete > 1,
+        listed: None,
+        share: None,
         implementations: Implementations::default(),
         engine: arguments.engine,
         remote: RemoteOptions {
@@ -478,20 +481,27 @@ mod tests {
     fn archive_is_the_sum_of_its_parts() {
         let sum = options("-rp --hard-links --xattrs --owner a b");
         let archive = options("-a a b");
-        assert_eq!((archive.following, sum.following), (Following::Nowhere, Following::Roots));
-        assert_eq!(archive.preserve.owner, Ownership::WherePossible);
+        assert_eq!((archive.wishes.following, sum.wishes.following), (Following::Nowhere, Following::Roots));
+        assert_eq!(archive.wishes.preserve.owner, Ownership::WherePossible);
         let preserve =
-            Preserve { owner: Ownership::WherePossible, privileges: false, ..sum.preserve.clone() };
-        assert!(sum.preserve.owner == Ownership::Kept && sum.preserve.privileges);
-        let sum = Options { following: Following::Nowhere, preserve, ..sum };
+            Preserve { owner: Ownership::WherePossible, privileges: false, ..sum.wishes.preserve.clone() };
+        assert!(sum.wishes.preserve.owner == Ownership::Kept && sum.wishes.preserve.privileges);
+        let wishes = Wishes { following: Following::Nowhere, preserve, ..sum.wishes };
+        let sum = Options { wishes, ..sum };
         assert_eq!(format!("{archive:?}"), format!("{sum:?}"));
-        assert!(sum.recursive && sum.preserve.hard_links && sum.preserve.xattrs && sum.preserve.folder_modes);
-        assert_eq!(options("-a --owner a b").preserve.owner, Ownership::Kept);
+        assert!(
+            sum.wishes.recursive
+                && sum.wishes.preserve.hard_links
+                && sum.wishes.preserve.xattrs
+                && sum.wishes.preserve.folder_modes
+        );
+        assert_eq!(options("-a --owner a b").wishes.preserve.owner, Ownership::Kept);
     }
 
     #[test]
     fn patterns_keep_the_order_of_the_line() {
-        let given = options("--exclude *.o --include keep.o --exclude=target --include */ a b").patterns;
+        let given =
+            options("--exclude *.o --include keep.o --exclude=target --include */ a b").wishes.patterns;
         let (take, leave) =
             (|text: &str| Pattern::Include(text.into()), |text: &str| Pattern::Exclude(text.into()));
         assert_eq!(given, [leave("*.o"), take("keep.o"), leave("target"), take("*/")]);
@@ -511,17 +521,23 @@ mod tests {
                     --limit-rate 100M --update --dry-run --fsync --one-file-system --sink null --timeout 5 \
                     --data-ports 50000-50100 --end send --accept-new --identity id --known-peers kp a b";
         let given = options(line);
-        assert_eq!((given.level, given.suite), (Level::Safe, Some(Suite::Aes128Gmac)));
+        assert_eq!((given.wishes.level, given.suite), (Level::Safe, Some(Suite::Aes128Gmac)));
         assert_eq!((given.streams, given.lanes), (Some(4), Some(2)));
         assert_eq!(
             (given.placement, given.engine.to_string()),
             (Some(Placement::Packet), "lanes:2".to_owned())
         );
-        assert!(given.digest && given.update && given.dry_run && given.fsync && given.one_file_system);
-        assert_eq!((given.sink, given.measured_end), (Sink::Null, MeasuredEnd::Send));
-        assert_eq!(given.limit_rate, Some(100_000_000));
-        assert_eq!(given.timeout, Duration::from_secs(5));
-        assert_eq!(given.data_ports, Some((50_000, 50_100)));
+        assert!(
+            given.wishes.digest
+                && given.wishes.update
+                && given.wishes.dry_run
+                && given.wishes.fsync
+                && given.wishes.one_file_system
+        );
+        assert_eq!((given.wishes.sink, given.wishes.measured_end), (Sink::Null, MeasuredEnd::Send));
+        assert_eq!(given.wishes.limit_rate, Some(100_000_000));
+        assert_eq!(given.wishes.timeout, Duration::from_secs(5));
+        assert_eq!(given.wishes.data_ports, Some((50_000, 50_100)));
         assert!(given.remote.accept_new);
         assert_eq!(given.remote.identity.as_deref(), Some(Path::new("id")));
         assert_eq!(given.remote.known_peers.as_deref(), Some(Path::new("kp")));
@@ -530,32 +546,33 @@ mod tests {
     #[test]
     fn habits_of_scp_and_rsync() {
         let given = options("-p -l 8000 -4 -r --max-delete 3 --delete-excluded -b --remove-source-files a b");
-        assert_eq!(given.limit_rate, Some(1_024_000));
+        assert_eq!(given.wishes.limit_rate, Some(1_024_000));
         assert_eq!(given.remote.family, Some(AddressFamily::V4));
         let deletion = Deletion { entries_max: Some(3), excluded: true };
-        assert_eq!(given.upkeep.delete, Some(deletion));
+        assert_eq!(given.wishes.upkeep.delete, Some(deletion));
         let beside = |suffix: &[u8]| Some(Backup { suffix: suffix.to_vec(), folder: None });
-        assert_eq!(given.upkeep.backup, beside(b"~"));
-        assert!(given.upkeep.remove_sources && given.skip_same);
-        assert_eq!(given.following, Following::Nowhere);
+        assert_eq!(given.wishes.upkeep.backup, beside(b"~"));
+        assert!(given.wishes.upkeep.remove_sources && given.wishes.skip_same);
+        assert_eq!(given.wishes.following, Following::Nowhere);
         let given = options("--checksum --suffix .old -6 -rv --delete a b");
-        assert!(given.upkeep.checksum && !given.skip_same && given.upkeep.itemise);
-        assert_eq!(given.upkeep.backup, beside(b".old"));
+        assert!(given.wishes.upkeep.checksum && !given.wishes.skip_same && given.wishes.upkeep.itemise);
+        assert_eq!(given.wishes.upkeep.backup, beside(b".old"));
         assert_eq!(given.remote.family, Some(AddressFamily::V6));
         let given = options("-rL --backup-dir ./old/today/ -3 a b");
-        let folder = given.upkeep.backup.expect("backups are kept");
+        let folder = given.wishes.upkeep.backup.expect("backups are kept");
         assert_eq!(
             (folder.suffix.as_slice(), folder.folder.expect("one is given").as_bytes()),
             (&b""[..], &b"old/today"[..])
         );
-        assert_eq!(given.following, Following::Everywhere);
-        assert_eq!(options("-aL a b").following, Following::Everywhere);
+        assert_eq!(given.wishes.following, Following::Everywhere);
+        assert_eq!(options("-aL a b").wishes.following, Following::Everywhere);
     }
 
     #[test]
     fn with_a_list_folders_are_descended_into_only_with_r() {
         assert!(
-            !options("-a --files-from list a b").recursive && options("-r --files-from list a b").recursive
+            !options("-a --files-from list a b").wishes.recursive
+                && options("-r --files-from list a b").wishes.recursive
         );
         for (line, is_list) in
             [("--files-from - - b", false), ("--files-from l a b c", true), ("--files-from l a -", true)]
@@ -587,7 +604,7 @@ mod tests {
             ("--delta=never x y", Delta::Never),
             ("--delta=auto x y", Delta::Auto),
         ] {
-            assert_eq!(options(line).delta, expected, "{line}");
+            assert_eq!(options(line).wishes.delta, expected, "{line}");
             assert_eq!(expected.to_string().parse(), Ok(expected), "it reads back");
         }
         assert!("Always".parse::<Delta>().is_err() && "".parse::<Delta>().is_err());
@@ -608,7 +625,7 @@ mod tests {
             ("--compress=none x y", Compression::None),
         ] {
             let given = options(line);
-            assert_eq!(given.compression, expected, "{line}");
+            assert_eq!(given.wishes.compression, expected, "{line}");
             let word = expected.to_string();
             assert_eq!(word.parse(), Ok(expected), "it reads back");
         }
@@ -621,7 +638,11 @@ mod tests {
     fn flags_and_paths_come_in_any_order() {
         let plan = plan("x --digest y -r z --level safe").expect("the line makes sense");
         assert_eq!(plan.sources.len(), 2);
-        assert!(plan.options.digest && plan.options.recursive && plan.options.level == Level::Safe);
+        assert!(
+            plan.options.wishes.digest
+                && plan.options.wishes.recursive
+                && plan.options.wishes.level == Level::Safe
+        );
     }
 
     #[test]

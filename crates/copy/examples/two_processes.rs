@@ -5,7 +5,7 @@
 
 use std::{env, path::PathBuf, process::ExitCode, sync::Arc};
 
-use sealane_copy::{Location, Notice, Options, Progress, StdioOptions, copy, serve_stdio};
+use sealane_copy::{Location, Notice, Options, Progress, StdioOptions, Wishes, copy, serve_stdio};
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
@@ -13,7 +13,8 @@ fn main() -> ExitCode {
         [serve, ..] if serve.as_os_str() == "serve" => serve_stdio(StdioOptions::default()),
         [source, target] => {
             let (source, target) = (Location::Local(source.clone()), Location::Local(target.clone()));
-            let options = Options { recursive: true, ..Options::default() };
+            let wishes = Wishes { recursive: true, ..Wishes::default() };
+            let options = Options { wishes, ..Options::default() };
             let mut show = |notice: Notice| eprintln!("{notice:?}");
             copy(&[source], &target, &options, &Arc::new(Progress::default()), &mut show).map(|summary| {
                 let suite = summary.suite.map_or_else(|| "no suite".to_owned(), |suite| suite.to_string());

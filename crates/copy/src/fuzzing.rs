@@ -10,6 +10,7 @@ use crate::{
     error::Error,
     journal::{Journal, State},
     line::LineError,
+    options::Wishes,
     proto::record::Header,
     receive::{
         apply::Applier,
@@ -90,15 +91,10 @@ impl ReceivingEnd {
         };
         let intake = Intake {
             permit,
-            keep_newer: false,
-            existing: Default::default(),
-            itemise: false,
-            fsync: false,
+            wishes: Wishes { digest: verify_digests, ..Wishes::default() },
             verify_digests,
-            tells_digests: verify_digests,
             compressed: true,
             open_max: 64,
-            portion: None,
         };
         let destination = Destination::Tree { target, sole: None, shown: root.to_owned() };
         let (notices, kept) = crossbeam_channel::unbounded();

@@ -16,7 +16,7 @@ use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOption
 
 use crate::{
     late_engine::LateEngine,
-    options::{Compression, Delta, Level, Sink},
+    options::{Compression, Delta, Level, Wishes},
     proto::keys::TransferKeys,
     receive::{self, files::Destination, permit::Permit},
     send::{self, scan},
@@ -48,16 +48,15 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
     let (level, streams_max, compression) = (Level::Private, streams, Compression::None);
     let delta = Delta::Never;
     let terms = Terms { level, suite, streams, streams_max, lanes, placement, compression, delta };
-    let plan =
-        Plan { terms, engine, sink: Sink::Files, open_files_max: 64, timeout: PATIENCE, ..Plan::bare() };
+    let wishes = Wishes { timeout: PATIENCE, ..Wishes::default() };
+    let plan = Plan { open_files_max: 64, ..Plan::of(wishes, terms, engine) };
     let source = Source::new(vec![SourceRoot::open(&from, &Naming::Basename, false).unwrap()]);
     let (notices, _kept) = crossbeam_channel::unbounded();
     let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
     let target = Target::open(&to, TargetOptions::default()).unwrap();
     let destination = Destination::Tree { target, sole: None, shown: to.clone() };
     let permit = Permit::new(None, [b"tree".as_slice()], true, false);
-    let receiving =
-        ends::receiving(&plan, destination, permit, false, None, notices, Arc::default()).unwrap();
+    let receiving = ends::receiving(&plan, destination, permit, None, notices, Arc::default()).unwrap();
     let keys = TransferKeys::new(Default::default(), &Secret::new([7; 32]), b"request", b"answer");
     for (sender, receiver) in sending.streams.iter().zip(&receiving.streams) {
         let ends = UnixStream::pair().unwrap();

@@ -48,7 +48,7 @@ pub use login::{Login, Logins};
 pub use options::{
     Backup, Bases, Compression, Deletion, Delta, Existing, FarEnd, Level, MeasuredEnd, ModeRules, Options,
     Ownership, Pattern, Piece, Portion, Preserve, Principal, RemoteOptions, Sameness, Sink, Sizes,
-    UnknownName, Upkeep,
+    UnknownName, Upkeep, Wishes,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_lanes::Placement;

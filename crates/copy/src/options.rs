@@ -496,36 +496,23 @@ impl Pattern {
     }
 }
 
-/// The options of one transfer.
-#[derive(Clone, Debug)]
-pub struct Options {
+/// The options that both ends of a transfer obey: they cross with the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wishes {
     /// Descend into directories.
     pub recursive: bool,
     /// The requested protection. It is met or refused, never lowered.
     pub level: Level,
-    /// Algorithm, or the level's default.
-    pub suite: Option<Suite>,
     /// Allow suites whose algorithms are broken or outdated.
     pub allow_legacy: bool,
-    /// The number of parallel TCP streams (1 to 64), or the measured default.
-    pub streams: Option<u16>,
-    /// The number of lanes (threads) at each end (1 to 64), or the measured default. No end starts more lanes than it
-    /// has processors.
-    pub lanes: Option<u16>,
-    /// Unit of concurrency.
-    pub placement: Option<Placement>,
     /// Compute and check a BLAKE3 digest of every file while it moves.
     pub digest: bool,
     /// Compression of the data on their way. Copies within a host are never compressed.
     pub compression: Compression,
     /// Whether of large files only what differs is sent.
     pub delta: Delta,
-    /// Carries the data inside ssh, for networks that block data ports.
-    pub through_ssh: bool,
     /// Bytes per second over all streams.
     pub limit_rate: Option<u64>,
-    /// Continues the work of an earlier run of the same command, and keeps unfinished work for a later one.
-    pub resume: bool,
     /// Counts what an earlier run has left in unfinished files without reading it again.
     pub trust_partial: bool,
     /// Skips files whose size and modification time are the same at the target, such as those copied by an earlier
@@ -541,19 +528,12 @@ pub struct Options {
     pub preserve: Preserve,
     /// The treatment of entries that the target already has.
     pub upkeep: Upkeep,
-    /// A source folder that an SFTP server lists as empty empties the target's, although a list that fails looks the same.
-    pub trusts_empty: bool,
     /// Filters in the order given.
     pub patterns: Vec<Pattern>,
     /// The sizes of files that are sent.
     pub sizes: Sizes,
     /// The symbolic links of the sources that are followed.
     pub following: Following,
-    /// Copies only these paths below the only source, a directory, and the directories that contain them.
-    pub listed: Option<Vec<RelativePath>>,
-    /// The name of this transfer among several simultaneous ones with the same sources and target: each has its own
-    /// journal.
-    pub share: Option<[u8; 16]>,
     /// Copies only this part of the only listed path, a large file.
     pub portion: Option<Portion>,
     /// Do not cross file-system boundaries.
@@ -565,9 +545,90 @@ pub struct Options {
     /// Laboratory only.
     pub measured_end: MeasuredEnd,
     /// Gives up on a peer that is silent for this long.
+    #[serde(with = "milliseconds")]
     pub timeout: Duration,
     /// Listens for data streams only on these ports at the far end (`--data-ports`).
     pub data_ports: Option<(u16, u16)>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            recursive: false,
+            level: Level::Private,
+            allow_legacy: false,
+            digest: false,
+            compression: Compression::None,
+            delta: Delta::Auto,
+            limit_rate: None,
+            trust_partial: false,
+            skip_same: true,
+            update: false,
+            as_named: false,
+            dry_run: false,
+            preserve: Preserve::default(),
+            upkeep: Upkeep::default(),
+            patterns: Vec::new(),
+            sizes: Sizes::default(),
+            following: Following::Roots,
+            portion: None,
+            one_file_system: false,
+            fsync: false,
+            sink: Sink::Files,
+            measured_end: MeasuredEnd::Both,
+            timeout: Duration::from_secs(30),
+            data_ports: None,
+        }
+    }
+}
+
+/// Times on the wire: any number of milliseconds can be added to a moment.
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
+}
+
+impl Wishes {
+    /// Returns whether a transfer of this many listed paths may be one of a part of a file. A digest takes all bytes.
+    pub(crate) fn fit_portion(&self, paths: usize) -> bool {
+        paths == 1 && !self.digest && !self.dry_run && self.sink == Sink::Files
+    }
+}
+
+/// The options of one transfer.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The part that the far end obeys, too.
+    pub wishes: Wishes,
+    /// Algorithm, or the level's default.
+    pub suite: Option<Suite>,
+    /// The number of parallel TCP streams (1 to 64), or the measured default.
+    pub streams: Option<u16>,
+    /// The number of lanes (threads) at each end (1 to 64), or the measured default. No end starts more lanes than it
+    /// has processors.
+    pub lanes: Option<u16>,
+    /// Unit of concurrency.
+    pub placement: Option<Placement>,
+    /// Carries the data inside ssh, for networks that block data ports.
+    pub through_ssh: bool,
+    /// Continues the work of an earlier run of the same command, and keeps unfinished work for a later one.
+    pub resume: bool,
+    /// A source folder that an SFTP server lists as empty empties the target's, although a list that fails looks the same.
+    pub trusts_empty: bool,
+    /// Copies only these paths below the only source, a directory, and the directories that contain them.
+    pub listed: Option<Vec<RelativePath>>,
+    /// The name of this transfer among several simultaneous ones with the same sources and target: each has its own
+    /// journal.
+    pub share: Option<[u8; 16]>,
     /// The implementations of the cipher suites at this end.
     pub implementations: Implementations,
     /// The engine of this end (`--engine`). The far end chooses for itself.
@@ -579,39 +640,16 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            recursive: false,
-            level: Level::Private,
+            wishes: Wishes::default(),
             suite: None,
-            allow_legacy: false,
             streams: None,
             lanes: None,
             placement: None,
-            digest: false,
-            compression: Compression::None,
-            delta: Delta::Auto,
             through_ssh: false,
-            limit_rate: None,
             resume: true,
-            trust_partial: false,
-            skip_same: true,
-            update: false,
-            as_named: false,
-            dry_run: false,
-            preserve: Preserve::default(),
-            upkeep: Upkeep::default(),
             trusts_empty: false,
-            patterns: Vec::new(),
-            sizes: Sizes::default(),
-            following: Following::Roots,
             listed: None,
             share: None,
-            portion: None,
-            one_file_system: false,
-            fsync: false,
-            sink: Sink::Files,
-            measured_end: MeasuredEnd::Both,
-            timeout: Duration::from_secs(30),
-            data_ports: None,
             implementations: Implementations::default(),
             engine: EngineChoice::default(),
             remote: RemoteOptions::default(),
@@ -620,7 +658,7 @@ impl Default for Options {
 }
 
 /// The program that answers at the far end of ssh.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FarEnd {
     /// sealane, or sshd's SFTP server if sealane is not installed.
     #[default]

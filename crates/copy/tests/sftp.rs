@@ -31,13 +31,14 @@ fn a_tree_goes_there_and_comes_back() {
         same(&scene.at("near/tree"), &scene.far(&name));
         // The same command again finds everything present, by whole seconds.
         let (again, _) =
-            scene.copy("tree", &format!("host:{name}"), &Options { as_named: true, ..options.clone() });
+            scene.copy("tree", &format!("host:{name}"), &wishing(&options, |wishes| wishes.as_named = true));
         assert_eq!((again.bytes, again.skipped), (0, 310), "{again:?}");
         let back = format!("back{}", streams.unwrap_or(1));
         let (summary, _) = scene.copy(&format!("host:{name}"), &back, &options);
         assert_eq!((summary.files, summary.skipped), (310, 0));
         same(&scene.at("near/tree"), &scene.at("near").join(&back));
-        let (again, _) = scene.copy(&format!("host:{name}"), &back, &Options { as_named: true, ..options });
+        let (again, _) =
+            scene.copy(&format!("host:{name}"), &back, &wishing(&options, |wishes| wishes.as_named = true));
         assert_eq!((again.bytes, again.skipped), (0, 310), "{again:?}");
     }
     assert_eq!(fs::read_dir(scene.at("state")).unwrap().count(), 0, "journals have served");
@@ -65,7 +66,8 @@ fn names_are_those_of_every_other_copy() {
     scene.copy("host:t*/tr*/sm*", "star", &options);
     assert!(scene.at("near/star/small").exists());
     let listed = ["sub/large", "small"].map(|path| RelativePath::new(path).unwrap());
-    let some = Options { listed: Some(listed.to_vec()), recursive: false, ..options.clone() };
+    let some =
+        Options { listed: Some(listed.to_vec()), ..wishing(&options, |wishes| wishes.recursive = false) };
     scene.copy("tree", "host:listed", &some);
     scene.copy("host:there/tree", "listed", &some);
     for root in [scene.far("listed"), scene.at("near/listed")] {
@@ -74,7 +76,7 @@ fn names_are_those_of_every_other_copy() {
     // Followed links become copies of their targets.
     fs::remove_file(scene.at("near/tree/sub/dangling")).unwrap();
     fs::remove_file(scene.far("there/tree/sub/dangling")).unwrap();
-    let follow = Options { following: Following::Everywhere, ..options.clone() };
+    let follow = wishing(&options, |wishes| wishes.following = Following::Everywhere);
     scene.copy("tree", "host:followed", &follow);
     scene.copy("host:there/tree", "followed", &follow);
     for root in [scene.far("followed"), scene.at("near/followed")] {
@@ -97,7 +99,7 @@ fn what_is_there_is_kept_replaced_or_deleted_as_asked() {
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
     plant(&scene.far("source"));
-    let options = Options { as_named: true, ..scene.options() };
+    let options = wishing(&scene.options(), |wishes| wishes.as_named = true);
     for (from, to, root) in
         [("tree", "host:mirror", scene.far("mirror")), ("host:source", "mirror", scene.at("near/mirror"))]
     {
@@ -108,10 +110,10 @@ fn what_is_there_is_kept_replaced_or_deleted_as_asked() {
         fs::write(root.join("keep.o"), b"filtered").unwrap();
         fs::write(root.join("small"), b"newer").unwrap();
         let mut mirror = options.clone();
-        mirror.patterns = vec![Pattern::Exclude("*.o".to_owned())];
-        mirror.upkeep.delete = Some(Deletion::default());
-        mirror.upkeep.itemise = true;
-        let dry = Options { dry_run: true, ..mirror.clone() };
+        mirror.wishes.patterns = vec![Pattern::Exclude("*.o".to_owned())];
+        mirror.wishes.upkeep.delete = Some(Deletion::default());
+        mirror.wishes.upkeep.itemise = true;
+        let dry = wishing(&mirror, |wishes| wishes.dry_run = true);
         let (summary, notices) = scene.copy(from, to, &dry);
         assert_eq!(summary.deleted, 4, "{notices:?}");
         assert!(notices.iter().any(
@@ -119,15 +121,15 @@ fn what_is_there_is_kept_replaced_or_deleted_as_asked() {
         ));
         assert!(root.join("old/er/file").exists() && fs::read(root.join("small")).unwrap() == b"newer");
         // A newer file stays, if requested.
-        let (summary, _) = scene.copy(from, to, &Options { update: true, ..options.clone() });
+        let (summary, _) = scene.copy(from, to, &wishing(&options, |wishes| wishes.update = true));
         assert_eq!(summary.bytes, 0);
         assert_eq!(fs::read(root.join("small")).unwrap(), b"newer");
         let mut few = mirror.clone();
-        few.upkeep.delete = Some(Deletion { entries_max: Some(1), excluded: false });
+        few.wishes.upkeep.delete = Some(Deletion { entries_max: Some(1), excluded: false });
         let (summary, notices) = scene.copy(from, to, &few);
         assert!(summary.undeleted > 0 && failures(&notices).contains("--max-delete"), "{notices:?}");
         fs::write(root.join("small"), b"newer").unwrap();
-        mirror.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
+        mirror.wishes.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
         let (summary, notices) = scene.copy(from, to, &mirror);
         assert_eq!(fs::read(root.join("small")).unwrap(), b"small");
         assert_eq!(fs::read(root.join("small~")).unwrap(), b"newer");
@@ -154,10 +156,10 @@ fn what_is_as_it_was_sent_is_left_alone_and_what_differs_is_brought_up_to_date()
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
     plant(&scene.far("source"));
-    let mut options = Options { as_named: true, ..scene.options() };
-    options.upkeep.itemise = true;
-    options.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
-    let dry = Options { dry_run: true, ..options.clone() };
+    let mut options = wishing(&scene.options(), |wishes| wishes.as_named = true);
+    options.wishes.upkeep.itemise = true;
+    options.wishes.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
+    let dry = wishing(&options, |wishes| wishes.dry_run = true);
     for (from, to, source, target) in [
         ("tree", "host:mirror", scene.at("near/tree"), scene.far("mirror")),
         ("host:source", "mirror", scene.far("source"), scene.at("near/mirror")),
@@ -212,9 +214,10 @@ fn a_dry_run_foretells_failures_and_more_entries_than_can_wait() {
     fs::create_dir_all(scene.far("tree/file")).unwrap();
     fs::write(scene.far("tree/folder"), b"x").unwrap();
     set_time(&scene.at("near/tree"), 1_000_000_000);
-    let options = Options { as_named: true, ..scene.options() };
+    let options = wishing(&scene.options(), |wishes| wishes.as_named = true);
     for dry_run in [true, false] {
-        let (outcome, notices) = scene.run(&["tree"], "host:tree", &Options { dry_run, ..options.clone() });
+        let (outcome, notices) =
+            scene.run(&["tree"], "host:tree", &wishing(&options, |wishes| wishes.dry_run = dry_run));
         let summary = outcome.unwrap();
         let failures = failures(&notices);
         assert!(failures.contains("a file is in the place of the folder"), "{failures}");
@@ -234,10 +237,10 @@ fn a_dry_run_foretells_failures_and_more_entries_than_can_wait() {
 fn contents_are_compared_by_reading_them_back() {
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
-    let mut options = Options { as_named: true, ..scene.options() };
+    let mut options = wishing(&scene.options(), |wishes| wishes.as_named = true);
     scene.copy("tree", "host:tree", &options);
-    options.skip_same = false;
-    options.upkeep.checksum = true;
+    options.wishes.skip_same = false;
+    options.wishes.upkeep.checksum = true;
     // The same content under another time is skipped, another content under the same time is not.
     set_time(&scene.far("tree/sub/large"), 7);
     let stat = fs::metadata(scene.far("tree/small")).unwrap();
@@ -257,11 +260,11 @@ fn contents_are_compared_by_reading_them_back() {
 fn long_files_are_compared_by_a_program_of_the_far_host() {
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
-    let mut options = Options { as_named: true, ..scene.options() };
+    let mut options = wishing(&scene.options(), |wishes| wishes.as_named = true);
     scene.copy("tree", "host:tree", &options);
     scene.copy("host:tree", "back", &options);
-    options.skip_same = false;
-    options.upkeep.checksum = true;
+    options.wishes.skip_same = false;
+    options.wishes.upkeep.checksum = true;
     let large = scene.far("tree/sub/large");
     let odd = format!(
         "mkdir -p ../odd; printf '#!/bin/sh\\n%s\\n' '{}' >../odd/b3sum; chmod 755 ../odd/b3sum; PATH=$PWD/../odd:$PATH",
@@ -281,7 +284,7 @@ fn long_files_are_compared_by_a_program_of_the_far_host() {
             fs::write(&large, &content).unwrap();
             set_time(&large, seconds);
             let bytes = if change.is_some() { LARGE_BYTES as u64 } else { 0 };
-            let dry = Options { dry_run: true, ..options.clone() };
+            let dry = wishing(&options, |wishes| wishes.dry_run = true);
             let (_, notices) = scene.copy("host:tree", "back", &dry);
             let fetched = notices.iter().map(|notice| match notice {
                 Notice::WouldSend { bytes, .. } => *bytes,
@@ -305,8 +308,9 @@ fn a_server_of_another_maker_is_copied_to_and_from() {
     scene.answer(&format!("exec {FOREIGN}"));
     plant(&scene.at("near/tree"));
     fs::hard_link(scene.at("near/tree/small"), scene.at("near/tree/other")).unwrap();
-    let mut options = Options { as_named: true, streams: Some(2), ..scene.options() };
-    options.preserve.hard_links = true;
+    let mut options =
+        Options { streams: Some(2), ..wishing(&scene.options(), |wishes| wishes.as_named = true) };
+    options.wishes.preserve.hard_links = true;
     scene.copy("tree", "host:tree", &options);
     let ino = |name: &str| fs::metadata(scene.far("tree").join(name)).unwrap().ino();
     assert_eq!(ino("small"), ino("other"));
@@ -317,7 +321,7 @@ fn a_server_of_another_maker_is_copied_to_and_from() {
         same_but_links(&scene.at("near/tree"), &root);
     }
     let mut mirror = options.clone();
-    mirror.upkeep.delete = Some(Deletion::default());
+    mirror.wishes.upkeep.delete = Some(Deletion::default());
     fs::write(scene.far("tree/extra"), b"extra").unwrap();
     fs::write(scene.far("tree/small"), b"replaced").unwrap();
     scene.copy("tree", "host:tree", &mirror);
@@ -353,8 +357,8 @@ fn owners_set_id_bits_links_and_holes_are_kept() {
     }
     fs::set_permissions(tree.join("tool"), fs::Permissions::from_mode(0o4755)).unwrap();
     let mut options = scene.options();
-    options.preserve.hard_links = true;
-    options.preserve.owner = Ownership::Kept;
+    options.wishes.preserve.hard_links = true;
+    options.wishes.preserve.owner = Ownership::Kept;
     scene.copy("tree", "host:tree", &options);
     let stat = |name: &str| fs::metadata(scene.far("tree").join(name)).unwrap();
     assert_eq!(stat("one").ino(), stat("two").ino());
@@ -364,12 +368,13 @@ fn owners_set_id_bits_links_and_holes_are_kept() {
     }
     assert!(stat("sparse").blocks() * 512 < 8 << 20, "{} blocks", stat("sparse").blocks());
     // The same command again makes no link anew, and so keeps no backup of one.
-    let mut again = Options { as_named: true, ..options.clone() };
-    again.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
+    let mut again = wishing(&options, |wishes| wishes.as_named = true);
+    again.wishes.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
     let names =
         || look(&scene.far("tree")).into_keys().map(|path| path.display().to_string()).collect::<Vec<_>>();
     for dry_run in [true, false] {
-        let (summary, notices) = scene.copy("tree", "host:tree", &Options { dry_run, ..again.clone() });
+        let (summary, notices) =
+            scene.copy("tree", "host:tree", &wishing(&again, |wishes| wishes.dry_run = dry_run));
         assert_eq!(summary.files, 0, "{summary:?} {notices:?}");
         assert_eq!(names(), ["one", "sparse", "tool", "two"]);
     }
@@ -399,7 +404,7 @@ fn servers_without_extensions_do_what_they_can() {
     fs::hard_link(scene.at("near/tree/small"), scene.at("near/tree/other")).unwrap();
     let all = "posix-rename,hardlink,fsync,lsetstat,limits,statvfs,fstatvfs,expand-path";
     scene.answer(&format!("exec SERVER -P {all}"));
-    let options = Options { as_named: true, streams: Some(2), ..scene.options() };
+    let options = Options { streams: Some(2), ..wishing(&scene.options(), |wishes| wishes.as_named = true) };
     scene.copy("tree", "host:bare", &options);
     fs::write(scene.far("bare/small"), b"replaced").unwrap();
     scene.copy("tree", "host:bare", &options);
@@ -408,12 +413,12 @@ fn servers_without_extensions_do_what_they_can() {
         same_but_links(&scene.at("near/tree"), &root);
     }
     let mut linked = options.clone();
-    linked.preserve.hard_links = true;
+    linked.wishes.preserve.hard_links = true;
     let (outcome, notices) = scene.run(&["tree"], "host:linked", &linked);
     assert_eq!(outcome.unwrap().failed, 1);
     assert!(failures(&notices).contains("makes no hard links"), "{notices:?}");
     let error =
-        scene.run(&["tree"], "host:synced", &Options { fsync: true, ..options.clone() }).0.unwrap_err();
+        scene.run(&["tree"], "host:synced", &wishing(&options, |wishes| wishes.fsync = true)).0.unwrap_err();
     assert!(error.to_string().contains("--fsync"), "{error}");
     // A read-only server reports that for every entry.
     scene.answer("exec SERVER -R");
@@ -439,7 +444,7 @@ fn nothing_half(source: &Path, target: &Path) {
 
 /// Copies at this rate until so many bytes have moved, and interrupts the copy.
 fn cut_off(scene: &Scene, from: &str, to: &str, rate: u64, bytes: u64) {
-    let slow = Options { limit_rate: Some(rate), ..scene.options() };
+    let slow = wishing(&scene.options(), |wishes| wishes.limit_rate = Some(rate));
     let progress = Arc::new(Progress::default());
     let outcome = std::thread::scope(|scope| {
         let progress = &progress;
@@ -506,7 +511,7 @@ fn a_source_that_has_changed_since_a_copy_was_cut_off_leaves_no_remains() {
                 File::options().write(true).open(target.join(&parts[0])).unwrap().set_len(0).unwrap();
             }
             change(&source.join("large"));
-            scene.copy(&from, &to, &Options { as_named: true, ..scene.options() });
+            scene.copy(&from, &to, &wishing(&scene.options(), |wishes| wishes.as_named = true));
             same(&source, &target);
         }
     }
@@ -526,7 +531,8 @@ fn servers_that_are_killed_at_any_moment_leave_nothing_half() {
     ] {
         for round in 0..12 {
             scene.answer(&format!("exec timeout -s KILL 0.0{:02} SERVER", round * 5));
-            let options = Options { streams: Some(2), as_named: true, ..scene.options() };
+            let options =
+                Options { streams: Some(2), ..wishing(&scene.options(), |wishes| wishes.as_named = true) };
             let (outcome, _) = scene.run(&[from], to, &options);
             if let Err(error) = outcome {
                 assert!(matches!(error.kind(), ErrorKind::Disconnected | ErrorKind::Connect), "{error}");
@@ -534,7 +540,7 @@ fn servers_that_are_killed_at_any_moment_leave_nothing_half() {
             nothing_half(&source, &target);
         }
         scene.answer("exec SERVER");
-        scene.copy(from, to, &Options { as_named: true, ..scene.options() });
+        scene.copy(from, to, &wishing(&scene.options(), |wishes| wishes.as_named = true));
         same(&source, &target);
     }
 }
@@ -591,8 +597,11 @@ fn a_host_without_sealane_is_told_and_copied_to() {
     same(&scene.at("near/tree"), &scene.far("tree"));
     // Options that need sealane at the far end are refused by name.
     for (change, expected) in [
-        (&(|options: &mut Options| options.level = Level::Safe) as &dyn Fn(&mut Options), "--level safe"),
-        (&|options: &mut Options| options.digest = true, "--digest"),
+        (
+            &(|options: &mut Options| options.wishes.level = Level::Safe) as &dyn Fn(&mut Options),
+            "--level safe",
+        ),
+        (&|options: &mut Options| options.wishes.digest = true, "--digest"),
     ] {
         let mut options = options.clone();
         change(&mut options);
@@ -713,7 +722,10 @@ fn a_server_that_lies_in_every_field_gets_nothing_out_of_it() {
     {
         scene.answer(&format!("exec perl ../liar.pl '{names}' '{size}' '{data}' '{link}'"));
         let target = format!("deep/target{number}");
-        let options = Options { limit_rate: None, timeout: Duration::from_secs(5), ..scene.options() };
+        let options = wishing(&scene.options(), |wishes| {
+            wishes.limit_rate = None;
+            wishes.timeout = Duration::from_secs(5);
+        });
         let progress = Arc::new(Progress::default());
         let (outcome, notices) = scene.run_with(&["host:root"], &target, &options, &progress);
         let made = look(&scene.at("near/deep"));

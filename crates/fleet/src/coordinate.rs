@@ -103,7 +103,7 @@ fn roots(plan: &Plan) -> Result<Vec<Root>> {
                 )));
             }
         };
-        let name = last_component(&path).filter(|_| !plan.options.as_named).map(<[u8]>::to_vec);
+        let name = last_component(&path).filter(|_| !plan.options.wishes.as_named).map(<[u8]>::to_vec);
         roots.push(Root { path, name, stamp: None });
     }
     if roots.len() > 1 && roots.iter().any(|root| root.name.is_none()) {
@@ -171,7 +171,7 @@ impl Coordinator {
             destination(target, None)?;
         }
         // Listing is not doing.
-        let is_dry = plan.options.dry_run;
+        let is_dry = plan.options.wishes.dry_run;
         let journal = if is_dry { held.journal_of(|_| false)? } else { held.journal()? };
         let resumed = journal.last_number();
         let mut invocation = [0; 16];
@@ -289,7 +289,7 @@ impl Coordinator {
         let has_changed = self.plan.sources[0].refresh();
         if is_first || has_changed {
             let places = self.plan.sources[0].texts();
-            if !is_first && self.plan.options.limit_rate.is_some() {
+            if !is_first && self.plan.options.wishes.limit_rate.is_some() {
                 self.announce()?;
             }
             crew.staff(scope, &self.shared, places, self.plan.movers, is_first)?;
@@ -326,7 +326,7 @@ impl Coordinator {
         // All movers together keep below the rate, however many there are now.
         let movers = self.plan.sources[0].texts().len() as u64 * u64::from(self.plan.movers);
         let share = |rate: u64| (rate / movers.max(1)).max(1);
-        self.order.settings.limit_rate = self.plan.options.limit_rate.map(share);
+        self.order.settings.wishes.limit_rate = self.plan.options.wishes.limit_rate.map(share);
         self.shared.queue.announce(&self.speaker.say(Announcement::Copy(Box::new(self.order.clone())))?)
     }
 
@@ -412,7 +412,7 @@ impl Coordinator {
             let reason = format!("{} more entries failed", report.failures_left_out);
             tell(News::EntryFailed { path: Vec::new(), reason });
         }
-        if self.plan.options.dry_run {
+        if self.plan.options.wishes.dry_run {
             for (change, bytes) in report.changes.drain(..) {
                 tell(News::WouldSend { change, bytes });
             }
@@ -484,7 +484,7 @@ impl Coordinator {
         }
         let options = &self.plan.options;
         if self.order.spread == Spread::Own
-            && (options.upkeep.delete.is_some() || options.preserve.hard_links)
+            && (options.wishes.upkeep.delete.is_some() || options.wishes.preserve.hard_links)
         {
             let why = "each target has a folder of its own: --delete, and --hard-links or -a, need targets that share one";
             return self.refuse(FleetError::Usage(why.into()), self.order.targets.clone());
@@ -499,7 +499,7 @@ impl Coordinator {
 
     /// Ends the run with this error, once nothing of it is left at these targets.
     fn refuse(&mut self, error: FleetError, targets: Vec<Vec<u8>>) -> Result<()> {
-        if targets.is_empty() || self.plan.options.dry_run {
+        if targets.is_empty() || self.plan.options.wishes.dry_run {
             return Err(error);
         }
         self.refusal = Some(error);
@@ -537,7 +537,7 @@ impl Coordinator {
                 }
             }
             // Nothing was marked.
-            Stage::Finishing if self.plan.options.dry_run => {
+            Stage::Finishing if self.plan.options.wishes.dry_run => {
                 self.stage = Stage::Ending;
                 self.shared.queue.seal()?;
             }

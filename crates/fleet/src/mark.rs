@@ -164,7 +164,7 @@ pub(crate) fn ask(
     let names = order.roots.iter().filter_map(|root| root.name.clone()).collect();
     let part = Part::Mark { folder: path, names, key: key(&order.run), doing };
     let program = concat!("sealane ", env!("CARGO_PKG_VERSION")).to_owned();
-    let patience = options.timeout.max(Duration::from_secs(60));
+    let patience = options.wishes.timeout.max(Duration::from_secs(60));
     channel.send(&encode(&Greeting { version: VERSION, program, part }), Instant::now() + patience)?;
     let frame = channel.recv(Instant::now() + patience)?;
     let frame = frame.ok_or_else(|| FleetError::Protocol("a target does not answer".into()))?;

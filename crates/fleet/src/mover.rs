@@ -203,7 +203,8 @@ impl Mover<'_> {
         for some in targets.chunks(ASKED_AT_ONCE) {
             thread::scope(|scope| {
                 let ask = |target: &'_ Vec<u8>| {
-                    let doing = if instructions.options.dry_run { Marking::Look } else { Marking::Make };
+                    let doing =
+                        if instructions.options.wishes.dry_run { Marking::Look } else { Marking::Make };
                     mark::ask(&instructions.order, target, doing, &instructions.options)
                 };
                 let asked: Vec<_> = some.iter().map(|target| scope.spawn(move || ask(target))).collect();
@@ -279,16 +280,16 @@ impl Mover<'_> {
         let paths: std::result::Result<Vec<_>, _> = share.paths.iter().map(RelativePath::new).collect();
         let paths = paths.map_err(|error| FleetError::Protocol(error.to_string()))?;
         let mut options = instructions.options.clone();
-        options.recursive = false;
+        options.wishes.recursive = false;
         options.listed = Some(paths);
         options.share = Some(lease.job.id.0);
-        options.patterns = Vec::new();
-        options.as_named = false;
-        options.preserve.hard_links = false;
-        options.upkeep.delete = None;
-        options.portion = portion;
+        options.wishes.patterns = Vec::new();
+        options.wishes.as_named = false;
+        options.wishes.preserve.hard_links = false;
+        options.wishes.upkeep.delete = None;
+        options.wishes.portion = portion;
         // The source is still needed for the other ranges.
-        options.upkeep.remove_sources &= portion.is_none_or(|portion| portion.piece == Piece::Name);
+        options.wishes.upkeep.remove_sources &= portion.is_none_or(|portion| portion.piece == Piece::Name);
         let mut candidates = self.candidates(&instructions.order, share);
         if portion.is_some() && instructions.order.spread == Spread::Own {
             // All parts of a file go to one folder.
@@ -379,14 +380,14 @@ impl Mover<'_> {
         let share = JobId::of(&[b"finish", instructions.order.run.as_bytes(), &root.to_le_bytes(), place]);
         let root = instructions.order.root(root)?;
         let mut options = instructions.options.clone();
-        options.recursive = true;
-        options.as_named = true;
+        options.wishes.recursive = true;
+        options.wishes.as_named = true;
         // The name of the job is another one in each invocation, which would not find the journal of the last.
         options.share = Some(share.0);
         // Only these options need a second look at all files.
-        if options.upkeep.delete.is_none() && !options.preserve.hard_links {
-            options.patterns.push(Pattern::Include("*/".into()));
-            options.patterns.push(Pattern::Exclude("*".into()));
+        if options.wishes.upkeep.delete.is_none() && !options.wishes.preserve.hard_links {
+            options.wishes.patterns.push(Pattern::Include("*/".into()));
+            options.wishes.patterns.push(Pattern::Exclude("*".into()));
         }
         let targets: Vec<_> = match target {
             Some(target) => instructions.order.targets.iter().filter(|found| *found == target).collect(),
@@ -415,19 +416,19 @@ impl Mover<'_> {
             report.deletions.clear();
             report.changes_left_out = 0;
             // Without changes files are told by their shares, and folders at the end, each once.
-            let is_end = options.recursive;
+            let is_end = options.wishes.recursive;
             let mut observer = |notice: Notice| match notice {
                 Notice::EntryFailed { path, reason } => report.fail(path, &reason),
                 Notice::WouldSend { change, bytes } if is_end == (change.kind == ChangeKind::Directory) => {
                     report.foretell(change.path.clone(), Some((change, bytes)));
                 }
-                Notice::Deleted { path } if options.dry_run => report.foretell(path, None),
+                Notice::Deleted { path } if options.wishes.dry_run => report.foretell(path, None),
                 _ => {}
             };
             match copy(std::slice::from_ref(&source), &place, options, progress, &mut observer) {
                 Ok(summary) => {
                     account(report, &summary);
-                    if options.dry_run {
+                    if options.wishes.dry_run {
                         let bytes = if is_end { 0 } else { summary.bytes };
                         let files = report.changes.len() as u64 + report.changes_left_out;
                         report.copied = Weight { files, bytes };

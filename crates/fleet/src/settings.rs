@@ -6,12 +6,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use sealane_copy::{
-    AddressFamily, Compression, Delta, FarEnd, Following, Level, Options, Pattern, Placement, Preserve,
-    RemoteOptions, Sizes, Suite, Upkeep,
-};
+use sealane_copy::{AddressFamily, Delta, FarEnd, Options, Placement, RemoteOptions, Suite, Wishes};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FleetError, Result};
@@ -19,30 +15,14 @@ use crate::error::{FleetError, Result};
 /// The options that every mover of a run applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    level: Level,
+    /// The options that both ends of a session obey; the rate is that of one session.
+    pub(crate) wishes: Wishes,
     suite: Option<String>,
-    allow_legacy: bool,
     streams: Option<u16>,
     lanes: Option<u16>,
     placement: Option<String>,
-    compression: Compression,
     through_ssh: bool,
-    dry_run: bool,
-    /// Bytes per second of one session.
-    pub(crate) limit_rate: Option<u64>,
     resume: bool,
-    skip_same: bool,
-    update: bool,
-    as_named: bool,
-    preserve: Preserve,
-    upkeep: Upkeep,
-    patterns: Vec<Pattern>,
-    sizes: Sizes,
-    following: Following,
-    one_file_system: bool,
-    fsync: bool,
-    timeout_ms: u64,
-    data_ports: Option<(u16, u16)>,
     engine: String,
     reach: Reach,
 }
@@ -56,7 +36,7 @@ struct Reach {
     ssh_options: Vec<String>,
     ssh_config: Option<Vec<u8>>,
     ssh_jump: Option<String>,
-    far_end: Program,
+    far_end: FarEnd,
     remote_program: Option<String>,
     identity: Option<Vec<u8>>,
     known_peers: Option<Vec<u8>>,
@@ -69,13 +49,6 @@ enum Family {
     V6,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Program {
-    Auto,
-    Sealane,
-    Sftp,
-}
-
 impl Settings {
     /// Returns the part of the options that a run's movers apply.
     pub(crate) fn of(options: &Options) -> Self {
@@ -84,29 +57,13 @@ impl Settings {
             path.as_ref().map(|path| everywhere(path).into_os_string().into_encoded_bytes())
         };
         Self {
-            level: options.level,
+            wishes: options.wishes.clone(),
             suite: options.suite.map(|suite| suite.to_string()),
-            allow_legacy: options.allow_legacy,
             streams: options.streams,
             lanes: options.lanes,
             placement: options.placement.map(|placement| placement.to_string()),
-            compression: options.compression,
             through_ssh: options.through_ssh,
-            dry_run: options.dry_run,
-            limit_rate: options.limit_rate,
             resume: options.resume,
-            skip_same: options.skip_same,
-            update: options.update,
-            as_named: options.as_named,
-            preserve: options.preserve.clone(),
-            upkeep: options.upkeep.clone(),
-            patterns: options.patterns.clone(),
-            sizes: options.sizes,
-            following: options.following,
-            one_file_system: options.one_file_system,
-            fsync: options.fsync,
-            timeout_ms: u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX),
-            data_ports: options.data_ports,
             engine: options.engine.to_string(),
             reach: Reach {
                 port: remote.port,
@@ -118,11 +75,7 @@ impl Settings {
                 ssh_options: remote.ssh_options.clone(),
                 ssh_config: path(&remote.ssh_config),
                 ssh_jump: remote.ssh_jump.clone(),
-                far_end: match remote.far_end {
-                    FarEnd::Auto => Program::Auto,
-                    FarEnd::Sealane => Program::Sealane,
-                    FarEnd::Sftp => Program::Sftp,
-                },
+                far_end: remote.far_end,
                 remote_program: remote.remote_program.clone(),
                 identity: path(&remote.identity),
                 known_peers: path(&remote.known_peers),
@@ -141,32 +94,19 @@ impl Settings {
         let suite = self.suite.as_deref().map(str::parse::<Suite>).transpose();
         let placement = self.placement.as_deref().map(str::parse::<Placement>).transpose();
         let options = Options {
-            recursive: true,
-            level: self.level,
+            // Shares are small, and come from many sources at a time.
+            wishes: Wishes {
+                recursive: true,
+                delta: Delta::Never,
+                trust_partial: false,
+                ..self.wishes.clone()
+            },
             suite: suite.map_err(|error| unknown(&error))?,
-            allow_legacy: self.allow_legacy,
             streams: self.streams,
             lanes: self.lanes,
             placement: placement.map_err(|error| unknown(&error))?,
-            compression: self.compression,
-            // Shares are small, and come from many sources at a time.
-            delta: Delta::Never,
             through_ssh: self.through_ssh,
-            dry_run: self.dry_run,
-            limit_rate: self.limit_rate,
             resume: self.resume,
-            skip_same: self.skip_same,
-            update: self.update,
-            as_named: self.as_named,
-            preserve: self.preserve.clone(),
-            upkeep: self.upkeep.clone(),
-            patterns: self.patterns.clone(),
-            sizes: self.sizes,
-            following: self.following,
-            one_file_system: self.one_file_system,
-            fsync: self.fsync,
-            timeout: Duration::from_millis(self.timeout_ms),
-            data_ports: self.data_ports,
             engine: self.engine.parse().map_err(|error| unknown(&error))?,
             remote: RemoteOptions {
                 port: reach.port,
@@ -178,11 +118,7 @@ impl Settings {
                 ssh_options: reach.ssh_options.clone(),
                 ssh_config: config(&reach.ssh_config)?,
                 ssh_jump: reach.ssh_jump.clone(),
-                far_end: match reach.far_end {
-                    Program::Auto => FarEnd::Auto,
-                    Program::Sealane => FarEnd::Sealane,
-                    Program::Sftp => FarEnd::Sftp,
-                },
+                far_end: reach.far_end,
                 remote_program: reach.remote_program.clone(),
                 identity: reach.identity.as_ref().map(|path| owned(path)),
                 known_peers: reach.known_peers.as_ref().map(|path| owned(path)),
@@ -226,30 +162,33 @@ fn config(path: &Option<Vec<u8>>) -> Result<Option<PathBuf>> {
 mod tests {
     use super::*;
     use crate::wire::{decode, encode};
+    use sealane_copy::{Level, Pattern};
+    use std::time::Duration;
 
     #[test]
     fn options_arrive_as_they_were_given() {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("config");
         std::fs::write(&config, "").expect("a file");
-        let mut given = Options { recursive: true, ..Options::default() };
-        given.level = Level::Safe;
+        let mut given = Options::default();
+        given.wishes.recursive = true;
+        given.wishes.level = Level::Safe;
         given.suite = Some("aes-128-gmac".parse().expect("a suite"));
         given.streams = Some(3);
-        given.dry_run = true;
+        given.wishes.dry_run = true;
         given.placement = Some("packet".parse().expect("a placement"));
-        given.limit_rate = Some(1000);
-        given.patterns = vec![Pattern::Exclude("*.o".into()), Pattern::Include("*".into())];
-        given.sizes.max_bytes = Some(1 << 40);
+        given.wishes.limit_rate = Some(1000);
+        given.wishes.patterns = vec![Pattern::Exclude("*.o".into()), Pattern::Include("*".into())];
+        given.wishes.sizes.max_bytes = Some(1 << 40);
         given.engine = "lanes:2".parse().expect("an engine");
-        given.timeout = Duration::from_millis(1500);
-        given.preserve.hard_links = true;
+        given.wishes.timeout = Duration::from_millis(1500);
+        given.wishes.preserve.hard_links = true;
         given.remote.family = Some(AddressFamily::V6);
         given.remote.ssh_config = Some(config.clone());
         given.remote.ssh_options = vec!["A=1".into()];
         given.remote.far_end = FarEnd::Sealane;
         // A run's movers compare no versions, and its order does not say so.
-        given.delta = Delta::Never;
+        given.wishes.delta = Delta::Never;
         let sent: Settings = decode(&encode(&Settings::of(&given))).expect("it reads back");
         let read = sent.options(&Options::default()).expect("it means something");
         assert_eq!(format!("{read:?}"), format!("{given:?}"));

@@ -32,7 +32,7 @@ fn is_journal(name: &[u8]) -> bool {
 /// Fails if the root does not exist, or is not a folder.
 pub(crate) fn open(path: &[u8], options: &Options) -> Result<Source> {
     let path = Path::new(OsStr::from_bytes(path));
-    let root = SourceRoot::open_at(&Anchor::default(), path, &Naming::Contents, options.following);
+    let root = SourceRoot::open_at(&Anchor::default(), path, &Naming::Contents, options.wishes.following);
     Ok(Source::new(vec![root.map_err(sealane_copy::Error::from)?]))
 }
 
@@ -54,12 +54,12 @@ pub(crate) fn run(
         // They are refused between many hosts.
         Pattern::File(_) | Pattern::GitIgnore => None,
     };
-    let filter = Filter::new(options.patterns.iter().filter_map(rule))
+    let filter = Filter::new(options.wishes.patterns.iter().filter_map(rule))
         .map_err(|error| FleetError::Usage(chain(&error)))?;
-    let one_file_system = options.one_file_system;
+    let one_file_system = options.wishes.one_file_system;
     let walk = source.walk(WalkOptions { one_file_system, filter, ..WalkOptions::default() });
     let mut reader = source.reader();
-    let paths_bytes_max = if options.dry_run { LISTED_BYTES_MAX } else { PATHS_BYTES_MAX };
+    let paths_bytes_max = if options.wishes.dry_run { LISTED_BYTES_MAX } else { PATHS_BYTES_MAX };
     let mut cutter = Cutter::new(root, order.share_bytes, paths_bytes_max);
     let mut seen = HashSet::new();
     for found in walk {
@@ -75,9 +75,11 @@ pub(crate) fn run(
         if matches!(found.kind, EntryKind::Directory(_)) || is_journal(found.path.file_name()) {
             continue;
         }
-        let Some(entry) = look(&mut reader, &found, options.preserve.hard_links, &mut seen) else { continue };
+        let Some(entry) = look(&mut reader, &found, options.wishes.preserve.hard_links, &mut seen) else {
+            continue;
+        };
         // Files that cannot be opened are left to the session, and links have no size.
-        if !entry.is_link && entry.modified != (0, 0) && !options.sizes.include(entry.bytes) {
+        if !entry.is_link && entry.modified != (0, 0) && !options.wishes.sizes.include(entry.bytes) {
             continue;
         }
         let target = match order.spread {
@@ -101,8 +103,9 @@ pub(crate) fn run(
 /// Returns whether large files may be copied in ranges: a comparison by content, or a digest, takes the whole file;
 /// a copy that cannot be resumed keeps no unfinished file, and an SFTP server knows no ranges.
 fn may_cut(options: &Options) -> bool {
-    let is_whole = options.digest || options.upkeep.checksum || !options.resume || options.dry_run;
-    !is_whole && options.sink == Sink::Files && options.remote.far_end != FarEnd::Sftp
+    let is_whole =
+        options.wishes.digest || options.wishes.upkeep.checksum || !options.resume || options.wishes.dry_run;
+    !is_whole && options.wishes.sink == Sink::Files && options.remote.far_end != FarEnd::Sftp
 }
 
 /// Examines an entry; returns `None` for the second and further names of a file, which are made at the end.

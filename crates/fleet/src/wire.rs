@@ -8,7 +8,7 @@ use crate::error::{FleetError, Result};
 use crate::queue::{Finished, Job, JobId, Put, Taken, Weight};
 
 /// The version, which changes with every change of these messages; both ends must have the same.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 
 /// The first frame: the end that started the other one states its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -55,7 +55,7 @@ pub(crate) fn install(plan: &mut Plan, is_agreed: bool) -> Result<(), Failed> {
         return Err((ErrorKind::Usage, anyhow!("--install-far-end needs a far end that is reached by ssh")));
     }
     for (user, host, port) in hosts {
-        let patience = plan.options.timeout.max(PATIENCE);
+        let patience = plan.options.wishes.timeout.max(PATIENCE);
         let far = Far { remote: &plan.options.remote, user, host, port, reporting: plan.reporting, patience };
         let program = far.provide(is_agreed)?;
         plan.options.remote.found_programs.extend(program.map(|program| (far.host, program.to_owned())));

@@ -91,9 +91,17 @@ fn plan(arguments: CpArgs, words: &[OsString]) -> Result<(Plan, Reporting), Flee
         FleetError::Usage("a run is kept below your home folder, and HOME names none that exists".into())
     })?;
     // A list is a run of its own.
-    let (named, is_dry) = (options.as_named, options.dry_run.then_some("-n"));
-    let meaning =
-        format!("{:?}", (&options.patterns, &options.sizes, &options.preserve, &options.upkeep, named));
+    let (named, is_dry) = (options.wishes.as_named, options.wishes.dry_run.then_some("-n"));
+    let meaning = format!(
+        "{:?}",
+        (
+            &options.wishes.patterns,
+            &options.wishes.sizes,
+            &options.wishes.preserve,
+            &options.wishes.upkeep,
+            named
+        )
+    );
     let meaning = meaning + is_dry.unwrap_or_default();
     let parts: Vec<&[u8]> = given.iter().map(Vec::as_slice).chain([meaning.as_bytes()]).collect();
     let run = Runs::below(&state).of(&parts);
@@ -201,7 +209,7 @@ fn tell(reporter: &Reporter, agreed: &Agreement, server: Option<&str>, json: boo
 /// Returns the requirements of the user. Each session negotiates by itself, and fails if they are not met.
 fn agreement(options: &Options) -> Agreement {
     Agreement {
-        level: options.level,
+        level: options.wishes.level,
         // The suite was checked before.
         suite: options.agreed_suite().ok(),
         streams: options.streams.unwrap_or(0),

@@ -606,7 +606,7 @@ pub(crate) type Demand = (&'static str, Fate, fn(&mut Request));
 pub(crate) const DEMANDS: &[Demand] = &[
     ("no stream", Refused, |request| request.streams = Some(0)),
     ("more users than can be kept in memory", Refused, |request| {
-        request.preserve.owner = Ownership::Kept;
+        request.wishes.preserve.owner = Ownership::Kept;
         request.numbers.users = vec![Numbered { name: [7; 8], id: 7 }; 8193];
     }),
     ("more groups than can be kept in memory, for nothing", Refused, |request| {
@@ -618,7 +618,7 @@ pub(crate) const DEMANDS: &[Demand] = &[
     ("no lane", Refused, |request| request.lanes = Some(0)),
     ("more lanes than anybody has", Refused, |request| request.lanes = Some(u16::MAX)),
     ("a suite that there is not", Refused, |request| request.suite = 250),
-    ("a level beneath what is served", Refused, |request| request.level = Level::Clear),
+    ("a level beneath what is served", Refused, |request| request.wishes.level = Level::Clear),
     ("no path", Refused, |request| request.paths.clear()),
     ("a path that climbs", Harmless, |request| request.paths = vec![b"../../outside/escaped.lie".to_vec()]),
     ("a path that climbs midway", Harmless, |request| request.paths = vec![b"asked/../../outside".to_vec()]),
@@ -630,21 +630,21 @@ pub(crate) const DEMANDS: &[Demand] = &[
     ("a name that climbs", Harmless, |request| request.name = Some(b"../escaped.lie".to_vec())),
     ("an empty name", Harmless, |request| request.name = Some(Vec::new())),
     ("a name with a NUL", Harmless, |request| request.name = Some(b"a\0b".to_vec())),
-    ("no time at all", Harmless, |request| request.timeout_ms = 0),
-    ("all the time there is", Harmless, |request| request.timeout_ms = u64::MAX),
-    ("no rate", Harmless, |request| request.limit_rate = Some(0)),
-    ("ports the wrong way round", Harmless, |request| request.data_ports = Some((9, 1))),
+    ("no time at all", Harmless, |request| request.wishes.timeout = Duration::ZERO),
+    ("all the time there is", Harmless, |request| request.wishes.timeout = Duration::MAX),
+    ("no rate", Harmless, |request| request.wishes.limit_rate = Some(0)),
+    ("ports the wrong way round", Harmless, |request| request.wishes.data_ports = Some((9, 1))),
     ("a pattern that is none", Harmless, |request| {
-        request.patterns = vec![Pattern::Exclude("[".into()), Pattern::Include("{a,{b".into())];
+        request.wishes.patterns = vec![Pattern::Exclude("[".into()), Pattern::Include("{a,{b".into())];
     }),
     ("patterns by the thousand", Harmless, |request| {
-        request.patterns = vec![Pattern::Exclude("{a,b,c}*{d,e,f}*{g,h}".into()); 2000];
+        request.wishes.patterns = vec![Pattern::Exclude("{a,b,c}*{d,e,f}*{g,h}".into()); 2000];
     }),
     ("a backup that climbs", Refused, |request| {
-        request.upkeep.backup = Some(Backup { suffix: b"/../escaped.lie".to_vec(), folder: None });
+        request.wishes.upkeep.backup = Some(Backup { suffix: b"/../escaped.lie".to_vec(), folder: None });
     }),
     ("a backup of the same name", Refused, |request| {
-        request.upkeep.backup = Some(Backup { suffix: Vec::new(), folder: None });
+        request.wishes.upkeep.backup = Some(Backup { suffix: Vec::new(), folder: None });
     }),
     ("a pattern that climbs", Harmless, |request| {
         (request.globs, request.paths) = (true, vec![b"../*".to_vec(), b"*/../../*".to_vec()]);
@@ -652,7 +652,7 @@ pub(crate) const DEMANDS: &[Demand] = &[
     ("patterns that look everywhere", Harmless, |request| {
         (request.globs, request.paths) = (true, vec![b"*/*/*/*/../../*/*".to_vec(); 1000]);
     }),
-    ("links to wherever they lead", Harmless, |request| request.following = Following::Everywhere),
+    ("links to wherever they lead", Harmless, |request| request.wishes.following = Following::Everywhere),
     ("more lists than there may be", Refused, |request| request.listed = Some(u16::MAX)),
     ("a list that never comes", Harmless, |request| request.listed = Some(1)),
     ("a list below many sources", Refused, |request| {
@@ -663,24 +663,24 @@ pub(crate) const DEMANDS: &[Demand] = &[
         (request.relayed, request.secret) = (true, Some(MasterSecret::new([0; 32])));
     }),
     ("to remove what links lead to", Refused, |request| {
-        request.following = Following::Roots;
-        request.upkeep.remove_sources = true;
+        request.wishes.following = Following::Roots;
+        request.wishes.upkeep.remove_sources = true;
     }),
     ("to delete without the right to", Harmless, |request| {
-        request.upkeep.delete = Some(Deletion { entries_max: Some(u64::MAX), excluded: true });
-        request.upkeep.remove_sources = true;
+        request.wishes.upkeep.delete = Some(Deletion { entries_max: Some(u64::MAX), excluded: true });
+        request.wishes.upkeep.remove_sources = true;
     }),
     ("to make devices and give capabilities without the right to", Harmless, |request| {
-        request.preserve.specials = true;
-        request.preserve.privileges = true;
+        request.wishes.preserve.specials = true;
+        request.wishes.preserve.privileges = true;
     }),
     ("to delete without folders", Harmless, |request| {
-        request.recursive = false;
-        request.upkeep.delete = Some(Deletion::default());
+        request.wishes.recursive = false;
+        request.wishes.upkeep.delete = Some(Deletion::default());
     }),
     ("to compare contents, and tell all", Harmless, |request| {
-        request.upkeep.checksum = true;
-        request.upkeep.itemise = true;
+        request.wishes.upkeep.checksum = true;
+        request.wishes.upkeep.itemise = true;
     }),
     ("a secret where there is no need of one", Harmless, |request| {
         request.secret = Some(MasterSecret::new([0; 32]))

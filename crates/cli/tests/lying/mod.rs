@@ -18,7 +18,7 @@ use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, Numbers, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
-use sealane_copy::{Compression, Delta, Following, Level, MeasuredEnd, Preserve, Sink, Sizes, Suite, Upkeep};
+use sealane_copy::{Delta, Following, Level, Preserve, Suite, Wishes};
 use sealane_engine::Implementations;
 use sealane_engine::record::{Association, Secret};
 use sealane_peer::{
@@ -106,48 +106,35 @@ pub(crate) struct Liar {
 
 /// Returns a request that an honest client could make: `path` is the target of a push or the source of a pull.
 pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
+    let wishes = Wishes {
+        recursive: true,
+        level: LEVEL,
+        delta: Delta::Never,
+        skip_same: false,
+        preserve: Preserve { hard_links: true, ..Preserve::default() },
+        following: Following::Nowhere,
+        timeout: Duration::from_secs(5),
+        ..Wishes::default()
+    };
     Request {
         transfer,
         role,
         paths: vec![path.into()],
         name: None,
         names: vec![b"asked".to_vec()],
-        as_named: false,
         into_directory: role == Role::Push,
-        level: LEVEL,
+        wishes,
         suite: SUITE.code(),
-        allow_legacy: false,
         streams: Some(2),
         streams_max: None,
         lanes: None,
         packet_placement: None,
         secret: None,
         data_path: DataPath::Direct,
-        data_ports: None,
-        sink: Sink::Files,
-        measured_end: MeasuredEnd::Both,
-        compression: Compression::None,
-        delta: Delta::Never,
-        digest: false,
-        limit_rate: None,
         journal: Some(transfer),
-        trust_partial: false,
-        skip_same: false,
-        update: false,
-        dry_run: false,
-        recursive: true,
-        preserve: Preserve { hard_links: true, ..Preserve::default() },
-        upkeep: Upkeep::default(),
-        patterns: Vec::new(),
-        sizes: Sizes::default(),
-        following: Following::Nowhere,
         globs: false,
         listed: None,
-        portion: None,
         relayed: false,
-        one_file_system: false,
-        fsync: false,
-        timeout_ms: 5_000,
         numbers: Numbers::default(),
     }
 }
@@ -245,13 +232,13 @@ impl Liar {
             }
         };
         let mut accept = Accept {
-            level: request.level,
+            level: request.wishes.level,
             suite: request.suite,
             streams: request.streams.unwrap_or(1),
             streams_max: request.streams_max.or(request.streams).unwrap_or(1),
             lanes: 1,
-            compression: request.compression,
-            delta: request.delta,
+            compression: request.wishes.compression,
+            delta: request.wishes.delta,
             data_port: listener.local_addr()?.port(),
             name: None,
             may_own: true,

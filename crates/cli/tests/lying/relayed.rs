@@ -51,13 +51,13 @@ impl FarLiar {
             match self.hear() {
                 Some(Message::Request(request)) => {
                     let mut accept = Accept {
-                        level: request.level,
+                        level: request.wishes.level,
                         suite: request.suite,
                         streams: request.streams.unwrap_or(1),
                         streams_max: request.streams_max.or(request.streams).unwrap_or(1),
                         lanes: 1,
-                        compression: request.compression,
-                        delta: request.delta,
+                        compression: request.wishes.compression,
+                        delta: request.wishes.delta,
                         data_port: self.data.local_addr().expect("an address").port(),
                         name: Some(b"asked".to_vec()),
                         may_own: true,

@@ -258,7 +258,7 @@ impl Scene {
         let outside = Self::outside_of(&self.served);
         std::os::unix::fs::symlink(&outside, target.join("asked/out")).expect("a link");
         let mut request = request(Role::Push, &path, self.transfer());
-        request.upkeep.delete = Some(Deletion::default());
+        request.wishes.upkeep.delete = Some(Deletion::default());
         let verdict = self.lie_as(&self.mirror, request, lie)?;
         if !target.join("beside.true").exists() {
             return Err(format!("{name}: what lies beside the source's name was deleted"));
@@ -274,7 +274,8 @@ impl Scene {
         let old = Chance::new(9).bytes(OLD_BYTES as usize);
         fs::write(target.join("asked/old.bin"), &old).expect("a file");
         std::os::unix::fs::symlink(Self::outside_of(&self.served), target.join("asked/out")).expect("a link");
-        let request = Request { delta: Delta::Always, ..request(Role::Push, &path, self.transfer()) };
+        let mut request = request(Role::Push, &path, self.transfer());
+        request.wishes.delta = Delta::Always;
         let verdict = self.lie_as(&self.liar, request, lie)?;
         if fs::read(target.join("asked/old.bin")).is_ok_and(|found| found != old) {
             return Err(format!("{name}: the version was replaced"));
@@ -294,8 +295,9 @@ impl Scene {
         let outside = Self::outside_of(&self.served);
         std::os::unix::fs::symlink(&outside, target.join("asked/out")).expect("a link");
         std::os::unix::fs::symlink(outside.join("secret"), target.join("asked/secret")).expect("a link");
-        let mut request = Request { delta: Delta::Always, ..request(Role::Push, &path, self.transfer()) };
-        request.upkeep.in_place = true;
+        let mut request = request(Role::Push, &path, self.transfer());
+        request.wishes.delta = Delta::Always;
+        request.wishes.upkeep.in_place = true;
         let verdict = self.lie_as(&self.liar, request, lie)?;
         // One that is being written over is neither old nor new.
         if fs::read(target.join("asked/other.bin")).ok() != Some(old) {
@@ -426,7 +428,7 @@ impl Scene {
         fs::create_dir_all(target.join("asked/one")).expect("a folder");
         fs::write(target.join("asked/one/kept.true"), TRUTH).expect("a file");
         let mut request = request(Role::Push, &path, self.transfer());
-        request.skip_same = true;
+        request.wishes.skip_same = true;
         let opened = Liar::client(self.served.address, &self.liar, request);
         let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         let told = liar.folders().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;

@@ -32,13 +32,13 @@
 use std::fmt;
 
 pub use sealane_delta::{Cut, SPAN_BYTES_MAX, Span};
-use sealane_tree::{Following, RelativePath, Timestamp};
+use sealane_tree::{RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
-    options::{Compression, Delta, Level, MeasuredEnd, Pattern, Portion, Preserve, Sink, Sizes, Upkeep},
+    options::{Compression, Delta, Level, Wishes},
     proto::entry::{Entry, Malformed, decode},
     summary::{Change, Dropped},
 };
@@ -348,14 +348,10 @@ pub struct Request {
     pub names: Vec<Vec<u8>>,
     /// There are several sources, so the target must be a directory.
     pub into_directory: bool,
-    /// The target is the new name itself, even if it is an existing directory.
-    pub as_named: bool,
-    /// The requested level.
-    pub level: Level,
+    /// The options that both ends obey; compression and deltas also as agreed with another end.
+    pub wishes: Wishes,
     /// Wire number of the suite ([`sealane_engine::Suite::code`]).
     pub suite: u8,
-    /// The user allows suites that are broken or outdated.
-    pub allow_legacy: bool,
     /// Data streams that are opened at first; by default as many as the processors of both ends can use.
     pub streams: Option<u16>,
     /// The maximum number of data streams, if the path may turn out to benefit from more than at first.
@@ -368,59 +364,17 @@ pub struct Request {
     pub secret: Option<MasterSecret>,
     /// The way in which the data streams reach the listener.
     pub data_path: DataPath,
-    /// Ports the far end may listen on.
-    pub data_ports: Option<(u16, u16)>,
-    /// The destination of the data.
-    pub sink: Sink,
-    /// Laboratory only.
-    pub measured_end: MeasuredEnd,
-    /// Digests every file.
-    pub digest: bool,
-    /// Bytes per second.
-    pub limit_rate: Option<u64>,
     /// The name of the journal, if the transfer can be resumed: copies from the same sources have the same name. The
     /// receiver adds its own place.
     pub journal: Option<[u8; 16]>,
-    /// The journal's account of partial files counts without reading them again.
-    pub trust_partial: bool,
-    /// Skips entries with the same size and time at the target.
-    pub skip_same: bool,
-    /// Never replaces newer entries of the target.
-    pub update: bool,
-    /// Changes nothing.
-    pub dry_run: bool,
-    /// Descends into directories.
-    pub recursive: bool,
-    /// Attributes kept on request.
-    pub preserve: Preserve,
-    /// The treatment of entries that the target already has.
-    pub upkeep: Upkeep,
-    /// Filters.
-    pub patterns: Vec<Pattern>,
-    /// The sizes of files that are sent.
-    pub sizes: Sizes,
-    /// The symbolic links of the sources that are followed.
-    pub following: Following,
     /// If the server sends: `*`, `?` and `[` in its paths are patterns, unless a path of exactly that spelling
     /// exists.
     pub globs: bool,
     /// The number of [`Message::Listed`] messages that follow: only the paths they name are copied.
     pub listed: Option<u16>,
-    /// Only this part of the only listed path is copied.
-    pub portion: Option<Portion>,
     /// The other end of the data streams is a second server of the same client, with another request and answer: keys
     /// are derived from the secret alone.
     pub relayed: bool,
-    /// Stays on one file system.
-    pub one_file_system: bool,
-    /// Flushes files to stable storage.
-    pub fsync: bool,
-    /// The silence after which an end gives up, in milliseconds.
-    pub timeout_ms: u64,
-    /// The compression of content, asked for by the user or agreed with the other end.
-    pub compression: Compression,
-    /// Whether of large files only what differs is sent.
-    pub delta: Delta,
     /// If the server sends: the numbers of users and groups where entries arrive, if they get owners.
     pub numbers: Numbers,
 }

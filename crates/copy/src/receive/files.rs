@@ -31,7 +31,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Entry as JournalEntry, Journal, Partial, State as JournalState},
     ledger::Ledger,
-    options::{Existing, Piece, Portion},
+    options::{Piece, Portion, Wishes},
     proto::{
         entry::{Announcement, Closing, Entry},
         record::Header,
@@ -61,23 +61,13 @@ pub(crate) enum Destination {
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) permit: Permit,
-    /// Whether newer entries are kept, and not replaced by older ones.
-    pub(crate) keep_newer: bool,
-    /// Entries are passed over by whether the target has them.
-    pub(crate) existing: Existing,
-    /// Whether every change is reported.
-    pub(crate) itemise: bool,
-    pub(crate) fsync: bool,
+    pub(crate) wishes: Wishes,
     /// Whether content is digested on arrival and compared, where records carry no integrity tags.
     pub(crate) verify_digests: bool,
-    /// Whether the digests of all files are told.
-    pub(crate) tells_digests: bool,
     /// Whether records may be compressed.
     pub(crate) compressed: bool,
     /// The maximum number of unfinished large files.
     pub(crate) open_max: usize,
-    /// The only part of a file that is accepted, if the transfer copies a part.
-    pub(crate) portion: Option<Portion>,
 }
 
 /// The receiving end's files.
@@ -182,7 +172,7 @@ impl Preview {
             };
         }
         // The content of a sent file differs, or is sent anyway.
-        let is_missing = self.writer.is_none() && files.intake.existing.skips_missing;
+        let is_missing = self.writer.is_none() && files.intake.wishes.upkeep.existing.skips_missing;
         if is_missing || (!differences.any() && entry.kind != Kind::File) {
             files.unchanged();
             return Ok(None);
@@ -511,7 +501,7 @@ impl Files {
 
     /// Returns whether nothing is to be made of an entry because of what has its name.
     pub(crate) fn passes_over(&self, writer: &mut Writer, entry: &Entry) -> bool {
-        let existing = self.intake.existing;
+        let existing = self.intake.wishes.upkeep.existing;
         if existing.matters() {
             let found = writer.existing(&entry.path).ok().flatten().map(|found| found.entry_type);
             let are_folders = entry.kind == Kind::Directory && found == Some(EntryType::Directory);
@@ -529,7 +519,7 @@ impl Files {
             (found.entry_type != EntryType::Directory).then_some(found.metadata.modified)
         };
         let sent = match &entry.kind {
-            _ if !self.intake.keep_newer => return false,
+            _ if !self.intake.wishes.update => return false,
             Kind::Directory => return false,
             Kind::HardLink { to } => modified(to),
             Kind::File | Kind::Attributes | Kind::Symlink { .. } | Kind::Special(_) => {
@@ -543,7 +533,7 @@ impl Files {
     /// Returns the change that replacing a file will cause, if changes are reported; call this before the file is
     /// replaced.
     pub(crate) fn change(&self, writer: &mut Writer, entry: &Entry) -> Option<Change> {
-        if !self.intake.itemise {
+        if !self.intake.wishes.upkeep.itemise {
             return None;
         }
         // An error here is reported when the entry is made.
@@ -565,7 +555,7 @@ impl Files {
             self.unchanged();
             return Placed::Unchanged;
         }
-        if self.intake.itemise {
+        if self.intake.wishes.upkeep.itemise {
             self.notice(Notice::Changed(Change::of(entry, differences)));
         }
         Placed::Made
@@ -653,10 +643,12 @@ impl Files {
         let finished = self.finish(file, size_bytes);
         match finished {
             // The transfer that gives the file its name counts it.
-            Ok(()) if matches!(self.intake.portion, Some(Portion { piece: Piece::Range(_), .. })) => Ok(()),
+            Ok(()) if matches!(self.intake.wishes.portion, Some(Portion { piece: Piece::Range(_), .. })) => {
+                Ok(())
+            }
             Ok(()) => {
                 self.tell_change(file.change.clone());
-                let tells_digest = has_digest && self.intake.tells_digests;
+                let tells_digest = has_digest && self.intake.wishes.digest;
                 self.entry_done(&file.entry, tells_digest.then_some(digest));
                 let path = file.entry.path.as_bytes().to_vec();
                 self.journal_done(&[JournalEntry::Done { identity: file.identity, path }])
@@ -671,7 +663,7 @@ impl Files {
         metadata.size_bytes = size_bytes;
         // Repeated content must not change the times that are set here.
         let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
-        part.finish(&metadata, self.intake.fsync)
+        part.finish(&metadata, self.intake.wishes.fsync)
     }
 
     /// Counts an entry that is in place.
@@ -709,7 +701,7 @@ impl Files {
     /// as well, may not. Returns false if the file is finished or has failed.
     pub(crate) fn zero(&self, file: &ReceiveFile, hole: Range<u64>) -> Result<bool, Error> {
         let Some(part) = &file.part else { return Ok(true) };
-        if self.intake.portion.is_none() && part.resumed_bytes().is_none() {
+        if self.intake.wishes.portion.is_none() && part.resumed_bytes().is_none() {
             return Ok(true);
         }
         match part.zero_at(hole.start, hole.end - hole.start) {

@@ -23,7 +23,7 @@ use sealane_tree::{
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_piece, hash_zero_group, is_group},
-    options::{Existing, Portion, Preserve, Sameness, Sizes},
+    options::{Sameness, Wishes},
     proto::{
         entry::{Closing, Copied, Entry, identity_by_seconds, known_identity, path_hash},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
@@ -119,21 +119,11 @@ pub(crate) struct Filling {
     pub(crate) sent: Sent,
     /// Files whose content the receiver has are skipped, whatever their times.
     pub(crate) checksum: bool,
-    /// Files of other sizes are passed over.
-    pub(crate) sizes: Sizes,
-    /// Entries are passed over by what the receiver has told of its names.
-    pub(crate) existing: Existing,
-    /// Files are passed over that are older than what the receiver has dated.
-    pub(crate) keeps_newer: bool,
-    pub(crate) preserve: Preserve,
+    pub(crate) wishes: Wishes,
     /// Changes of what is read.
     pub(crate) changes: Arc<Changes>,
-    pub(crate) digest: bool,
     /// The receiver computes digests as well, and so needs all bytes of a file: its records carry no integrity tags.
     pub(crate) both_digest: bool,
-    pub(crate) dry_run: bool,
-    /// Only this part of a file is sent.
-    pub(crate) portion: Option<Portion>,
     pub(crate) notices: Sender<Notice>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
@@ -169,12 +159,13 @@ impl Filling {
     /// Returns whether an entry is passed over by what the receiver has under its name, as far as that is known here: in case
     /// of doubt the receiver decides.
     pub(in crate::send) fn passes_over(&self, path: &RelativePath, is_folder: bool) -> bool {
-        if !self.existing.matters() {
+        let existing = self.wishes.upkeep.existing;
+        if !existing.matters() {
             return false;
         }
         let names = &self.possessions.dated;
         let is_present = names.contains_key(&path_hash(path));
-        (is_present || names.len() < POSSESSIONS_MAX) && self.existing.passes_over(is_present, is_folder)
+        (is_present || names.len() < POSSESSIONS_MAX) && existing.passes_over(is_present, is_folder)
     }
 
     /// Reports an entry that could not be sent, with a reason that names it.
@@ -252,7 +243,7 @@ pub(crate) struct Filler<'a> {
 
 impl<'a> Filler<'a> {
     pub(crate) fn new(shared: &'a Filling, reader: Reader) -> Self {
-        let reader = if shared.preserve.owner.is_wanted() { reader.with_owner() } else { reader };
+        let reader = if shared.wishes.preserve.owner.is_wanted() { reader.with_owner() } else { reader };
         let reader = reader.changing(Arc::clone(&shared.changes));
         Self { shared, reader, hand: None }
     }
@@ -500,7 +491,7 @@ impl<'a> Filler<'a> {
         let closing = match closing {
             Close::Complete { digest, size_bytes } => {
                 self.shared.counters.entries.fetch_add(1, Relaxed);
-                if let Some(digest) = digest.filter(|_| self.shared.digest) {
+                if let Some(digest) = digest.filter(|_| self.shared.wishes.digest) {
                     self.shared.notice(Notice::Digest {
                         path: file.announcement.entry.path.as_bytes().to_vec(),
                         digest,

@@ -121,7 +121,7 @@ impl Filler<'_> {
                     self.write_bare(&entry(Kind::Symlink { target }, metadata), body)
                 })
                 .map_err(|error| self.reason(found, error)),
-            EntryKind::Other if self.shared.preserve.specials => self
+            EntryKind::Other if self.shared.wishes.preserve.specials => self
                 .reader
                 .read_special(found.root, path)
                 .map(|(special, metadata)| {
@@ -158,7 +158,7 @@ impl Filler<'_> {
 
     /// Writes an entry without content.
     fn write_bare(&self, entry: &Entry, body: &mut [u8]) -> Written {
-        if self.shared.dry_run {
+        if self.shared.wishes.dry_run {
             return self.would_send(entry);
         }
         match entry::encode(entry, body) {
@@ -185,9 +185,9 @@ impl Filler<'_> {
         let found = &candidate.found;
         let path = &found.path;
         if opened.is_none() {
-            if shared.sizes.are_limited()
+            if shared.wishes.sizes.are_limited()
                 && let Ok(Some(looked)) = self.reader.look(found.root, path, Xattrs::default())
-                && !shared.sizes.include(looked.metadata.size_bytes)
+                && !shared.wishes.sizes.include(looked.metadata.size_bytes)
             {
                 return Ok(self.passed_over());
             }
@@ -240,7 +240,7 @@ impl Filler<'_> {
         let found = &candidate.found;
         let path = &found.path;
         let size_bytes = open.metadata().size_bytes;
-        if !shared.sizes.include(size_bytes) {
+        if !shared.wishes.sizes.include(size_bytes) {
             return Ok(Some(self.passed_over()));
         }
         if let Some(others) = self.other_names(candidate, open, identity) {
@@ -253,20 +253,20 @@ impl Filler<'_> {
         let known = shared.possessions.of(path, open.metadata(), identity).map(|known| (known, None));
         if let Some((known, digest)) = known.or_else(|| self.with_content(path, open)) {
             // A digest is told only of what both ends have read.
-            let digest = digest.filter(|_| shared.digest);
+            let digest = digest.filter(|_| shared.wishes.digest);
             let mut metadata = open.metadata().clone();
             self.read_xattrs(found, open, &mut metadata)?;
             return Ok(Some(self.write_known(path, (metadata, *identity), (known, digest), body)));
         }
         let dated = &shared.possessions.dated;
         let is_older = |there: &Timestamp| *there > open.metadata().modified;
-        if shared.keeps_newer && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
+        if shared.wishes.update && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
             shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
             shared.counters.skipped.fetch_add(1, Relaxed);
             shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
             return Ok(Some(Written::Elsewhere));
         }
-        if shared.dry_run {
+        if shared.wishes.dry_run {
             shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
             let (path, metadata) = (path.clone(), open.metadata().clone());
             return Ok(Some(self.would_send(&Entry { path, kind: Kind::File, metadata, digest: None })));
@@ -286,7 +286,7 @@ impl Filler<'_> {
         let shared = self.shared;
         let size_bytes = metadata.size_bytes;
         let mut written = Written::Elsewhere;
-        let with_owner = shared.preserve.owner.is_wanted();
+        let with_owner = shared.wishes.preserve.owner.is_wanted();
         if digest.is_none() && *known == entry::attributes(&metadata, shared.is_apart_from_time(), with_owner)
         {
             shared.counters.skipped.fetch_add(1, Relaxed);
@@ -308,7 +308,7 @@ impl Filler<'_> {
 
     /// Reads the extended attributes of an open file that are asked for.
     fn read_xattrs(&self, found: &Found, open: &OpenFile, metadata: &mut Metadata) -> Result<(), String> {
-        let kinds = self.shared.preserve.kinds_of_xattrs();
+        let kinds = self.shared.wishes.preserve.kinds_of_xattrs();
         if kinds.any() {
             let read = open.read_xattrs(&found.path, kinds);
             metadata.xattrs = read.map_err(|error| self.reason(found, error))?;
@@ -327,13 +327,13 @@ impl Filler<'_> {
     /// Handles a file whose content the receiver has, judged without opening it; returns `None` for others.
     fn without_opening(&mut self, found: &Found, body: &mut [u8]) -> Option<Written> {
         let shared = self.shared;
-        if shared.checksum || shared.digest || shared.possessions.done.is_empty() {
+        if shared.checksum || shared.wishes.digest || shared.possessions.done.is_empty() {
             return None;
         }
         // Whatever is wrong with the file is found again, and told, when it is opened.
         let path = &found.path;
-        let looked = self.reader.look(found.root, path, shared.preserve.kinds_of_xattrs()).ok()??;
-        if shared.preserve.hard_links && looked.links > 1 {
+        let looked = self.reader.look(found.root, path, shared.wishes.preserve.kinds_of_xattrs()).ok()??;
+        if shared.wishes.preserve.hard_links && looked.links > 1 {
             return None;
         }
         let metadata = looked.metadata;
@@ -358,7 +358,7 @@ impl Filler<'_> {
     /// Returns the reason why this name must wait for another one of its file, if links are preserved: that one is
     /// sent, or the receiver may have a part of it.
     fn other_names(&self, candidate: &Candidate, open: &OpenFile, identity: &[u8; 16]) -> Option<OtherNames> {
-        if !self.shared.preserve.hard_links || open.links() == 1 {
+        if !self.shared.wishes.preserve.hard_links || open.links() == 1 {
             return None;
         }
         let path = &candidate.found.path;
@@ -386,7 +386,7 @@ impl Filler<'_> {
         let size_bytes = entry.metadata.size_bytes;
         let content_bytes = size_bytes as usize;
         // The length of the entry does not depend on the digest's value, so the content is read in place.
-        entry.digest = self.shared.digest.then_some([0; 32]);
+        entry.digest = self.shared.wishes.digest.then_some([0; 32]);
         let (length, content) = match entry::encode(&entry, body) {
             Some(length) if body.len() - length >= content_bytes => {
                 (length, &mut body[length..][..content_bytes])
@@ -405,7 +405,7 @@ impl Filler<'_> {
                     .to_owned(),
             );
         }
-        if self.shared.digest {
+        if self.shared.wishes.digest {
             let digest = *blake3::hash(content).as_bytes();
             entry.digest = Some(digest);
             entry::encode(&entry, body);
@@ -416,7 +416,7 @@ impl Filler<'_> {
 
     /// Returns the bytes to send, if only a part of the file is to be copied.
     fn piece(&self, identity: &[u8; 16], size_bytes: u64) -> Result<Option<Range<u64>>, &'static str> {
-        let Some(portion) = self.shared.portion else { return Ok(None) };
+        let Some(portion) = self.shared.wishes.portion else { return Ok(None) };
         let changed = "it has changed since the copy of its first part";
         let division = Division::new(size_bytes, portion.range_bytes);
         let division = division.filter(|_| *identity == portion.identity).ok_or(changed)?;
@@ -439,9 +439,9 @@ impl Filler<'_> {
         let size_bytes = entry.metadata.size_bytes;
         let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
         // A part of a file comes from a share, which has no journal of its own.
-        let claims = known.filter(|_| shared.portion.is_none()).map_or(&[][..], Vec::as_slice);
+        let claims = known.filter(|_| shared.wishes.portion.is_none()).map_or(&[][..], Vec::as_slice);
         let (choice, old) = self.choose(&entry, piece.as_ref(), claims);
-        let digests = shared.digest || choice != Choice::Whole;
+        let digests = shared.wishes.digest || choice != Choice::Whole;
         let alignment = if digests { GROUP_BYTES as u64 } else { 1 };
         let data = align(open.extents(), alignment, size_bytes);
         let holes = complement(&data, size_bytes);

@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        options::{Deletion, Upkeep},
+        options::{Deletion, Upkeep, Wishes},
         proto::entry::bytes_hash,
         send::fill::Possessions,
         session::ends::{self, Plan},
@@ -177,7 +177,8 @@ mod tests {
     fn known(tree: &std::path::Path, equal_folders: &[&str]) -> Vec<[u8; 16]> {
         let source = Source::new(vec![SourceRoot::open(tree, &Naming::Basename, false).unwrap()]);
         let upkeep = Upkeep { delete: Some(Deletion::default()), ..Upkeep::default() };
-        let plan = Plan { upkeep, ..Plan::bare() };
+        let plan = Plan::bare();
+        let plan = Plan { wishes: Wishes { upkeep, ..plan.wishes }, ..plan };
         let mut possessions = Possessions::default();
         for folder in equal_folders {
             let entries = (*folder == "tree/same/deep").then_some(50);

@@ -116,8 +116,8 @@ impl Options {
 
 /// Returns the suite that the user's options select.
 pub(crate) fn suite(options: &Options) -> Result<Suite, Error> {
-    let suite = options.suite.unwrap_or_else(|| default_suite(options.level));
-    check(options.level, suite, options.allow_legacy)?;
+    let suite = options.suite.unwrap_or_else(|| default_suite(options.wishes.level));
+    check(options.wishes.level, suite, options.wishes.allow_legacy)?;
     Ok(suite)
 }
 
@@ -172,34 +172,34 @@ pub(crate) fn judge(
 ) -> Result<Terms, Error> {
     let suite = Suite::from_code(request.suite)
         .ok_or_else(|| Error::protocol(format!("suite number {} is unknown here", request.suite)))?;
-    check(request.level, suite, request.allow_legacy && policy.allow_legacy)?;
-    if request.level < policy.minimum_level {
+    check(request.wishes.level, suite, request.wishes.allow_legacy && policy.allow_legacy)?;
+    if request.wishes.level < policy.minimum_level {
         return Err(refused(format!(
             "level {} was asked for, but at least {} is required here",
-            request.level, policy.minimum_level
+            request.wishes.level, policy.minimum_level
         )));
     }
-    let measures = request.measured_end != MeasuredEnd::Both
-        || (request.role == Role::Push && request.sink == Sink::Null);
+    let measures = request.wishes.measured_end != MeasuredEnd::Both
+        || (request.role == Role::Push && request.wishes.sink == Sink::Null);
     if measures && !policy.measuring {
         return Err(refused("the far end does not allow measurements; `sealane serve --measuring` does"));
     }
-    if request.upkeep.backup.as_ref().is_some_and(|backup| !backup.is_sensible()) {
+    if request.wishes.upkeep.backup.as_ref().is_some_and(|backup| !backup.is_sensible()) {
         return Err(Error::protocol("the suffix of backups gives an invalid name"));
     }
-    if request.preserve.mode_changes.len() > Preserve::MODE_CHANGES_MAX {
+    if request.wishes.preserve.mode_changes.len() > Preserve::MODE_CHANGES_MAX {
         return Err(Error::protocol("more changes of modes than anybody asks for"));
     }
-    if request.upkeep.remove_sources && request.following != Following::Nowhere {
+    if request.wishes.upkeep.remove_sources && request.wishes.following != Following::Nowhere {
         return Err(Error::protocol("what a link leads to is not removed in its place"));
     }
     if request.relayed && request.secret.is_none() {
         return Err(Error::protocol("keys of a relayed transfer come of a secret in its request"));
     }
-    if request.limit_rate == Some(0) {
+    if request.wishes.limit_rate == Some(0) {
         return Err(Error::protocol("a rate of 0 bytes a second copies nothing"));
     }
-    if !request.compression.is_sensible() {
+    if !request.wishes.compression.is_sensible() {
         return Err(Error::protocol("a level of compression that does not exist"));
     }
     let compression = compression(request, policy)?;
@@ -211,7 +211,7 @@ pub(crate) fn judge(
         return Err(Error::protocol("there can be no more streams at first than in the end"));
     }
     let lanes = match (request.lanes, request.packet_placement) {
-        (Some(asked), _) => lanes(asked, processors, request.measured_end),
+        (Some(asked), _) => lanes(asked, processors, request.wishes.measured_end),
         (None, Some(true)) => processors.clamp(1, LANES_MAX),
         (None, _) => default_lanes(streams, processors),
     };
@@ -220,13 +220,13 @@ pub(crate) fn judge(
         Some(false) => Placement::Connection,
         None => default_placement(streams, lanes),
     };
-    let (level, delta) = (request.level, request.delta);
+    let (level, delta) = (request.wishes.level, request.wishes.delta);
     Ok(Terms { level, suite, streams, streams_max, lanes, placement, compression, delta })
 }
 
 /// Returns the compression of a transfer for a server with this policy.
 fn compression(request: &Request, policy: Policy) -> Result<Compression, Error> {
-    match request.compression {
+    match request.wishes.compression {
         asked if policy.compression => Ok(asked),
         Compression::None | Compression::Auto => Ok(Compression::None),
         Compression::Zstd(_) => Err(refused(
@@ -238,7 +238,7 @@ fn compression(request: &Request, policy: Policy) -> Result<Compression, Error> 
 
 /// Returns the use of deltas in a transfer for a peer that may read here, or may not: the hashes of a version tell what is in it.
 pub(crate) fn delta(request: &Request, may_read: bool) -> Result<Delta, Error> {
-    match request.delta {
+    match request.wishes.delta {
         Delta::Auto if request.role == Role::Push && !may_read => Ok(Delta::Never),
         Delta::Always if request.role == Role::Push && !may_read => Err(refused(
             "deltas were asked for, and this peer has no right to read here, which a comparison amounts to; \
@@ -299,6 +299,7 @@ pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Err
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Wishes;
 
     #[test]
     fn every_level_has_a_default_that_fits_and_needs_no_consent() {
@@ -336,44 +337,28 @@ mod tests {
             paths: vec![b"a".to_vec()],
             name: None,
             names: Vec::new(),
-            as_named: false,
             into_directory: false,
-            level: Level::Private,
+            wishes: Wishes { following: Following::Nowhere, ..Wishes::default() },
             suite: Suite::Aes128Gcm.code(),
-            allow_legacy: false,
             streams: Some(1),
             streams_max: None,
             lanes: None,
             packet_placement: None,
             secret: None,
             data_path: DataPath::Direct,
-            data_ports: None,
-            sink: Sink::Files,
-            measured_end: MeasuredEnd::Both,
-            digest: false,
-            compression: Compression::None,
-            delta: Delta::Never,
-            limit_rate: None,
             journal: None,
-            trust_partial: false,
-            skip_same: false,
-            update: false,
-            dry_run: false,
-            recursive: false,
-            preserve: Default::default(),
-            upkeep: Default::default(),
-            patterns: Vec::new(),
-            sizes: Default::default(),
-            following: Following::Nowhere,
             globs: false,
             listed: None,
-            portion: None,
             relayed: false,
-            one_file_system: false,
-            fsync: false,
-            timeout_ms: 1000,
             numbers: Default::default(),
         }
+    }
+
+    /// Returns the request with other wishes.
+    fn wished(change: impl FnOnce(&mut Wishes)) -> Request {
+        let mut request = asked();
+        change(&mut request.wishes);
+        request
     }
 
     #[test]
@@ -385,16 +370,16 @@ mod tests {
             compression: true,
         };
         let requests = [
-            Request { measured_end: MeasuredEnd::Receive, lanes: Some(64), ..asked() },
-            Request { measured_end: MeasuredEnd::Send, role: Role::Push, ..asked() },
-            Request { sink: Sink::Null, role: Role::Push, ..asked() },
+            Request { lanes: Some(64), ..wished(|wishes| wishes.measured_end = MeasuredEnd::Receive) },
+            Request { role: Role::Push, ..wished(|wishes| wishes.measured_end = MeasuredEnd::Send) },
+            Request { role: Role::Push, ..wished(|wishes| wishes.sink = Sink::Null) },
         ];
         for request in requests {
             assert_eq!(judge(&request, policy(false), 2, 2).unwrap_err().kind, ErrorKind::Refused);
             assert!(judge(&request, policy(true), 2, 2).is_ok());
         }
         // The client's treatment of fetched content does not concern the server.
-        let discarded = Request { sink: Sink::Null, lanes: Some(64), ..asked() };
+        let discarded = Request { lanes: Some(64), ..wished(|wishes| wishes.sink = Sink::Null) };
         assert_eq!(judge(&discarded, policy(false), 2, 2).unwrap().lanes, 2);
     }
 
@@ -420,8 +405,8 @@ mod tests {
     fn no_rate_is_not_no_limit() {
         let policy =
             Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: true, compression: true };
-        assert!(judge(&Request { limit_rate: Some(0), ..asked() }, policy, 2, 2).is_err());
-        assert!(judge(&Request { limit_rate: Some(1), ..asked() }, policy, 2, 2).is_ok());
+        assert!(judge(&wished(|wishes| wishes.limit_rate = Some(0)), policy, 2, 2).is_err());
+        assert!(judge(&wished(|wishes| wishes.limit_rate = Some(1)), policy, 2, 2).is_ok());
     }
 
     #[test]
@@ -444,12 +429,12 @@ mod tests {
             (Compression::Auto, Some(Compression::None)),
             (Compression::Zstd(3), None),
         ] {
-            let request = Request { compression: asked_for, ..asked() };
+            let request = wished(|wishes| wishes.compression = asked_for);
             assert_eq!(compression(&request, policy(true)).unwrap(), asked_for);
             assert_eq!(compression(&request, policy(false)).ok(), where_off);
             assert_eq!(judge(&request, policy(false), 2, 2).is_ok(), where_off.is_some());
         }
-        let strange = Request { compression: Compression::Zstd(0), ..asked() };
+        let strange = wished(|wishes| wishes.compression = Compression::Zstd(0));
         assert_eq!(judge(&strange, policy(true), 2, 2).unwrap_err().kind, ErrorKind::Protocol);
     }
 }

@@ -20,7 +20,9 @@ use zeroize::Zeroizing;
 use crate::{
     error::{Error, ErrorKind},
     names,
-    options::{Compression, Delta, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
+    options::{
+        Compression, Delta, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink, Wishes,
+    },
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -175,24 +177,22 @@ impl Transfer<'_> {
         may_carry_secrets: bool,
     ) -> Result<Request, Error> {
         let options = self.options;
-        let mut owner = options.preserve.owner;
+        let mut owner = options.wishes.preserve.owner;
         if self.role == Role::Pull {
             owner = owner.where_it(sealane_tree::may_give_away());
         }
         let asked = self.streams();
-        let privileges =
-            options.preserve.privileges && (self.role == Role::Push || sealane_tree::may_set_privileges());
-        let preserve = Preserve { owner, privileges, ..options.preserve.clone() };
-        let request = self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?;
-        let asks = self.role == Role::Pull && preserve.asks_for_numbers();
-        Ok(Request {
-            numbers: if asks { names::told(&request.transfer) } else { Numbers::default() },
-            preserve,
-            streams: asked,
-            streams_max: self.may_grow().then(|| agree::STREAMS_DEFAULT_MAX.max(asked.unwrap_or(1))),
-            packet_placement: options.placement.map(|placement| placement == Placement::Packet),
-            ..request
-        })
+        let privileges = options.wishes.preserve.privileges
+            && (self.role == Role::Push || sealane_tree::may_set_privileges());
+        let mut request = self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?;
+        request.wishes.preserve = Preserve { owner, privileges, ..request.wishes.preserve };
+        request.streams = asked;
+        request.streams_max = self.may_grow().then(|| agree::STREAMS_DEFAULT_MAX.max(asked.unwrap_or(1)));
+        request.packet_placement = options.placement.map(|placement| placement == Placement::Packet);
+        if self.role == Role::Pull && request.wishes.preserve.asks_for_numbers() {
+            request.numbers = names::told(&request.transfer);
+        }
+        Ok(request)
     }
 
     /// Sends everything that needs no answer: the greeting, the request and the list that belongs to it. Returns the
@@ -242,7 +242,7 @@ impl Transfer<'_> {
         let clock = CpuClock::default();
         let (accept, accept_frame) = self.answer(channel)?;
         let OwnRequest { request, frame } = &asked;
-        let terms = self.hold_to(terms, (request.compression, request.delta), &accept)?;
+        let terms = self.hold_to(terms, (request.wishes.compression, request.wishes.delta), &accept)?;
         let keys = self.keys(channel, request, frame, &accept_frame)?;
         let preserve = self.preserved(request, &accept);
         self.tell_agreement(&terms, request, &preserve, observer);
@@ -257,7 +257,7 @@ impl Transfer<'_> {
         let connector_notices = notices.clone();
         let keep = |lines: &Lines| {
             // A list needs no stream.
-            if options.dry_run {
+            if options.wishes.dry_run {
                 return;
             }
             Connector {
@@ -266,7 +266,7 @@ impl Transfer<'_> {
                 prover: &prover,
                 transfer: request.transfer,
                 route,
-                timeout: options.timeout,
+                timeout: options.wishes.timeout,
                 notices: connector_notices,
                 first: terms.streams,
                 may_be_little: options.streams.is_none() && !has_input,
@@ -279,12 +279,14 @@ impl Transfer<'_> {
             notices: Notices::User(observer),
             pending,
             progress: self.progress.clone(),
-            timeout: options.timeout,
+            timeout: options.wishes.timeout,
             clock,
             told: Vec::new(),
             far: self.far.name(),
             hears_changes: self.role == Role::Push
-                && (options.upkeep.delete.is_some() || options.upkeep.itemise || options.dry_run),
+                && (options.wishes.upkeep.delete.is_some()
+                    || options.wishes.upkeep.itemise
+                    || options.wishes.dry_run),
             removes_sources: plan.removes_sources(),
             ends_first: false,
             prune: None,
@@ -305,24 +307,24 @@ impl Transfer<'_> {
             }
         };
         let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
-        Ok(self.summary(&terms, plan.preserve.owner, &outcome, far_cpu_us))
+        Ok(self.summary(&terms, plan.wishes.preserve.owner, &outcome, far_cpu_us))
     }
 
     /// Returns the attributes that are kept: those that were asked for, as far as the receiver may set them.
     fn preserved(&self, request: &Request, accept: &Accept) -> Preserve {
         let owner = match self.role {
-            Role::Push => request.preserve.owner.where_it(accept.may_own),
-            Role::Pull => request.preserve.owner,
+            Role::Push => request.wishes.preserve.owner.where_it(accept.may_own),
+            Role::Pull => request.wishes.preserve.owner,
         };
         let may_set_privileges = self.role == Role::Pull || accept.may_set_privileges;
-        let privileges = request.preserve.privileges && may_set_privileges;
-        Preserve { owner, privileges, ..self.options.preserve.clone() }
+        let privileges = request.wishes.preserve.privileges && may_set_privileges;
+        Preserve { owner, privileges, ..self.options.wishes.preserve.clone() }
     }
 
     /// Waits for the answer to the request, as long as the far end says that it will come.
     fn answer(&self, channel: &mut Channel) -> Result<(Accept, Vec<u8>), Error> {
         loop {
-            match messages::receive(channel, Instant::now() + self.options.timeout)? {
+            match messages::receive(channel, Instant::now() + self.options.wishes.timeout)? {
                 (Message::Accept(accept), frame) => return Ok((accept, frame)),
                 (Message::Waiting, _) if !self.progress.cancel.load(Relaxed) => {}
                 (Message::Waiting, _) => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
@@ -341,13 +343,13 @@ impl Transfer<'_> {
         observer: &mut dyn Observer,
     ) {
         observer.notice(Notice::Agreed(terms.agreement()));
-        if preserve.owner != self.options.preserve.owner {
+        if preserve.owner != self.options.wishes.preserve.owner {
             observer.notice(Notice::OwnersNotKept);
         }
-        if preserve.privileges != self.options.preserve.privileges {
+        if preserve.privileges != self.options.wishes.preserve.privileges {
             observer.notice(Notice::PrivilegesNotKept);
         }
-        if terms.compression != request.compression {
+        if terms.compression != request.wishes.compression {
             observer.notice(Notice::NotCompressed);
         }
     }
@@ -370,12 +372,11 @@ impl Transfer<'_> {
             Role::Pull => Arc::default(),
         };
         Ok(Plan {
-            preserve,
             changes,
             open_files_max: open_files_max(accept.lanes, terms.streams_max),
             folders_key: Some(keys.folders()),
             delta_key: Some(keys.delta()),
-            ..Plan::of(options, *terms, engine)
+            ..Plan::of(Wishes { preserve, ..options.wishes.clone() }, *terms, engine)
         })
     }
 
@@ -388,19 +389,12 @@ impl Transfer<'_> {
         notices: Sender<Notice>,
     ) -> Result<SendingSide<'a>, Error> {
         let options = self.options;
-        let (following, listed) = (options.following, options.listed.as_deref());
-        let walk = walk_options(
-            options.recursive,
-            options.one_file_system,
-            &plan.preserve,
-            &plan.changes,
-            &options.patterns,
-        )?;
+        let (following, listed) = (options.wishes.following, options.listed.as_deref());
         Ok(SendingSide {
             plan,
             sought: Sought { paths, name, following, globs: false, listed },
             confinement: None,
-            walk,
+            walk: walk_options(plan)?,
             standard_input: self.sources.iter().any(is_standard_stream),
             notices,
         })
@@ -413,27 +407,23 @@ impl Transfer<'_> {
         own_place: Option<Place>,
         notices: Sender<Notice>,
     ) -> Result<ReceivingSide<'a>, Error> {
-        let options = self.options;
+        let wishes = &self.options.wishes;
         let paths: Vec<_> = self.sources.iter().map(far_path).collect();
         let name = own_place.as_ref().and_then(|place| place.name.as_deref());
         let names = paths.iter().map(Vec::as_slice);
-        let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
-        let permit = match &options.listed {
+        let (recursive, hard_links) = (wishes.recursive, wishes.preserve.hard_links);
+        let permit = match &self.options.listed {
             Some(listed) => Permit::listed(listed, recursive, hard_links),
             None if self.has_globs() => Permit::matching(names, recursive, hard_links),
             None => Permit::new(name, names, recursive, hard_links),
         };
         Ok(ReceivingSide {
             plan,
-            permit: permit.with_specials(options.preserve.specials),
+            permit: permit.with_specials(wishes.preserve.specials),
             modes: ModeRules::default(),
             may_own: true,
             place: own_place,
             standard_output: self.standard_output()?,
-            skip_same: options.skip_same,
-            update: options.update,
-            patterns: &options.patterns,
-            one_file_system: options.one_file_system,
             notices,
         })
     }
@@ -442,7 +432,7 @@ impl Transfer<'_> {
     /// as sshd waits.
     pub(crate) fn patience(&self) -> Duration {
         let asks = matches!(self.far, FarPlace::Ssh { .. }) && std::fs::File::open("/dev/tty").is_ok();
-        if asks { self.options.timeout.max(LOGIN_TIME) } else { self.options.timeout }
+        if asks { self.options.wishes.timeout.max(LOGIN_TIME) } else { self.options.wishes.timeout }
     }
 
     /// Runs `ssh -G` in parallel with the greeting, because it takes a moment.
@@ -451,7 +441,7 @@ impl Transfer<'_> {
         if self.options.through_ssh {
             return Ok(None);
         }
-        let deadline = Instant::now() + self.options.timeout;
+        let deadline = Instant::now() + self.options.wishes.timeout;
         let thread = thread::Builder::new().name("resolver".into());
         let started = thread.spawn(move || Ok(ssh_resolved_host(&command, deadline)?.host));
         started.map(Some).map_err(|error| Error::io(NO_THREAD, &error))
@@ -468,7 +458,7 @@ impl Transfer<'_> {
 
     /// Returns whether the path may turn out to benefit from more streams than there are at first.
     fn may_grow(&self) -> bool {
-        self.streams().is_none() && self.options.measured_end == MeasuredEnd::Both
+        self.streams().is_none() && self.options.wishes.measured_end == MeasuredEnd::Both
     }
 
     pub(super) fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
@@ -482,12 +472,12 @@ impl Transfer<'_> {
         };
         let lanes = match options.lanes {
             _ if in_order => 1,
-            Some(asked) => agree::lanes(asked, processors, options.measured_end),
+            Some(asked) => agree::lanes(asked, processors, options.wishes.measured_end),
             None if options.placement == Some(Placement::Packet) => processors,
             None => agree::default_lanes(streams, processors),
         };
         let placement = options.placement.unwrap_or_else(|| agree::default_placement(streams, lanes));
-        let (level, compression, delta) = (options.level, Compression::None, Delta::Never);
+        let (level, compression, delta) = (options.wishes.level, Compression::None, Delta::Never);
         Terms { level, suite, streams, streams_max, lanes, placement, compression, delta }
     }
 
@@ -498,13 +488,14 @@ impl Transfer<'_> {
 
     /// Returns the place where this end writes, if it receives files.
     pub(crate) fn own_place(&self) -> Result<Option<Place>, Error> {
-        let writes =
-            self.role == Role::Pull && self.options.sink == Sink::Files && !is_standard_stream(self.target);
+        let writes = self.role == Role::Pull
+            && self.options.wishes.sink == Sink::Files
+            && !is_standard_stream(self.target);
         writes
             .then(|| {
                 let journal = self.journal_name().map(this_boot);
                 let path = far_path(self.target);
-                let (into_directory, as_named) = (self.takes_several(), self.options.as_named);
+                let (into_directory, as_named) = (self.takes_several(), self.options.wishes.as_named);
                 place::target(Asked { path: &path, into_directory, as_named, journal }, None)
             })
             .transpose()
@@ -527,6 +518,17 @@ impl Transfer<'_> {
             FarPlace::Ssh { .. } if options.through_ssh => DataPath::Relay,
             FarPlace::Ssh { .. } | FarPlace::Daemon(_) => DataPath::Direct,
         };
+        let compression = match data_path {
+            _ if options.wishes.measured_end != MeasuredEnd::Both => Compression::None,
+            DataPath::Loopback => Compression::None,
+            DataPath::Direct | DataPath::Relay => options.wishes.compression,
+        };
+        let delta = match (options.wishes.delta, data_path) {
+            _ if !self.may_compare() => Delta::Never,
+            // Reading is as fast as sending.
+            (Delta::Auto, DataPath::Loopback) => Delta::Never,
+            (delta, _) => delta,
+        };
         Ok(Request {
             transfer: random()?,
             role: self.role,
@@ -534,50 +536,18 @@ impl Transfer<'_> {
             name: own.and_then(|place| place.name.clone()),
             names: self.names(),
             into_directory: self.takes_several(),
-            as_named: options.as_named,
-            level: terms.level,
+            wishes: Wishes { compression, delta, ..options.wishes.clone() },
             suite: terms.suite.code(),
-            allow_legacy: options.allow_legacy,
             streams: Some(terms.streams),
             streams_max: Some(terms.streams_max),
             lanes: if in_order { Some(1) } else { options.lanes },
             packet_placement: Some(terms.placement == Placement::Packet),
             secret: if may_carry_secrets { Some(MasterSecret::new(random()?)) } else { None },
             data_path,
-            data_ports: options.data_ports,
-            sink: options.sink,
-            measured_end: options.measured_end,
-            digest: options.digest,
-            compression: match data_path {
-                _ if options.measured_end != MeasuredEnd::Both => Compression::None,
-                DataPath::Loopback => Compression::None,
-                DataPath::Direct | DataPath::Relay => options.compression,
-            },
-            delta: match (options.delta, data_path) {
-                _ if !self.may_compare() => Delta::Never,
-                // Reading is as fast as sending.
-                (Delta::Auto, DataPath::Loopback) => Delta::Never,
-                (delta, _) => delta,
-            },
-            limit_rate: options.limit_rate,
             journal: self.journal_name(),
-            trust_partial: options.trust_partial,
-            skip_same: options.skip_same,
-            update: options.update,
-            dry_run: options.dry_run,
-            recursive: options.recursive,
-            preserve: options.preserve.clone(),
-            upkeep: options.upkeep.clone(),
-            patterns: options.patterns.clone(),
-            sizes: options.sizes,
-            following: options.following,
             globs: self.role == Role::Pull && self.has_globs(),
             listed: options.listed.as_ref().map(|listed| list_messages(Some(listed)).count() as u16),
-            portion: options.portion,
             relayed: false,
-            one_file_system: options.one_file_system,
-            fsync: options.fsync,
-            timeout_ms: options.timeout.as_millis() as u64,
             numbers: Numbers::default(),
         })
     }
@@ -587,8 +557,8 @@ impl Transfer<'_> {
     fn may_compare(&self) -> bool {
         let options = self.options;
         let has_streams = is_standard_stream(self.target) || self.sources.iter().any(is_standard_stream);
-        let writes = options.sink == Sink::Files && options.measured_end == MeasuredEnd::Both;
-        writes && !options.dry_run && options.portion.is_none() && !has_streams
+        let writes = options.wishes.sink == Sink::Files && options.wishes.measured_end == MeasuredEnd::Both;
+        writes && !options.wishes.dry_run && options.wishes.portion.is_none() && !has_streams
     }
 
     /// Returns the names of the sources of a push, unless they are too long for a request.
@@ -694,8 +664,8 @@ impl Transfer<'_> {
         Dropped {
             owners: count(dropped.owners, owner),
             privileges: count(dropped.privileges, owner),
-            xattrs: count(dropped.xattrs, self.options.preserve.kinds_of_xattrs().any()),
-            capabilities: count(dropped.capabilities, self.options.preserve.privileges),
+            xattrs: count(dropped.xattrs, self.options.wishes.preserve.kinds_of_xattrs().any()),
+            capabilities: count(dropped.capabilities, self.options.wishes.preserve.privileges),
         }
     }
 
@@ -708,13 +678,13 @@ impl Transfer<'_> {
         far_cpu_us: u64,
     ) -> Summary {
         let Outcome { finished, complete, .. } = outcome;
-        let seconds = match self.options.measured_end {
+        let seconds = match self.options.wishes.measured_end {
             MeasuredEnd::Both => self.started.elapsed().as_secs_f64(),
             MeasuredEnd::Send => finished.active_us as f64 / 1e6,
             MeasuredEnd::Receive => complete.active_us as f64 / 1e6,
         };
         // Only the receiver of a dry run knows the changes.
-        let dry_run = self.options.dry_run;
+        let dry_run = self.options.wishes.dry_run;
         Summary {
             bytes: if dry_run { complete.bytes } else { finished.bytes },
             files: if dry_run { complete.files } else { complete.files.min(finished.files) },

@@ -606,7 +606,7 @@ impl Control<'_> {
                 files.folder_failed(error);
                 self.drain_notices()?;
             }
-            if files.intake.fsync {
+            if files.intake.wishes.fsync {
                 target.sync()?;
             }
         }

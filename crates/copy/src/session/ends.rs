@@ -6,7 +6,6 @@
 use std::{
     num::NonZeroU64,
     sync::{Arc, Barrier, Mutex, OnceLock, atomic::AtomicBool},
-    time::Duration,
 };
 
 use crossbeam_channel::Sender;
@@ -21,10 +20,7 @@ use crate::{
     content,
     error::Error,
     journal::{Identity, Journal, State as JournalState},
-    options::{
-        Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Options, Portion, Preserve, Sameness,
-        Sink, Sizes, Upkeep,
-    },
+    options::{Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Sink, Wishes},
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, attributes, identity, known_identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
@@ -82,98 +78,56 @@ pub(crate) fn open_files_max(lanes: u16, streams: u16) -> usize {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) terms: Terms,
+    /// The user's wishes, as far as the receiving end can meet them.
+    pub(crate) wishes: Wishes,
     /// The engine that seals and opens records at this end.
     pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) limit_rate: Option<u64>,
     /// The common limiter of all transfers of the peer.
     pub(crate) shared_rate: Option<Arc<Limiter>>,
     /// The maximum number of unfinished large files.
     pub(crate) open_files_max: usize,
-    pub(crate) measured_end: MeasuredEnd,
-    pub(crate) digest: bool,
-    /// A journal's account of partial files counts without reading them again.
-    pub(crate) trust_partial: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) fsync: bool,
-    pub(crate) preserve: Preserve,
-    pub(crate) upkeep: Upkeep,
-    /// Newer entries are not replaced.
-    pub(crate) update: bool,
     /// Changes of what a sending end reads.
     pub(crate) changes: Arc<Changes>,
-    /// The sizes of files that are sent.
-    pub(crate) sizes: Sizes,
-    pub(crate) sink: Sink,
-    /// Only this part of a file is copied.
-    pub(crate) portion: Option<Portion>,
     /// The key of the digests by which folders are compared, at ends that can do that.
     pub(crate) folders_key: Option<Secret>,
     /// The key of the hashes by which versions of a file are compared, at ends that can do that.
     pub(crate) delta_key: Option<Secret>,
-    pub(crate) timeout: Duration,
-}
-
-/// The options on which it depends whether a part of a file can be copied.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plainness {
-    pub(crate) digest: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) sink: Sink,
-}
-
-impl Plainness {
-    /// Returns whether a transfer of this many listed paths may be one of a part of a file. A digest takes all bytes.
-    pub(crate) fn fits_portion(self, paths: usize) -> bool {
-        paths == 1 && !self.digest && !self.dry_run && self.sink == Sink::Files
-    }
 }
 
 impl Plan {
-    /// Returns the plan by these options of an end that has no keys and opens as many files as it likes.
-    pub(crate) fn of(options: &Options, terms: Terms, engine: Arc<dyn Engine>) -> Self {
+    /// Returns the plan of an end that has no keys and opens as many files as it likes.
+    pub(crate) fn of(wishes: Wishes, terms: Terms, engine: Arc<dyn Engine>) -> Self {
         Self {
             terms,
+            wishes,
             engine,
-            limit_rate: options.limit_rate,
             shared_rate: None,
             open_files_max: usize::MAX,
-            measured_end: options.measured_end,
-            digest: options.digest,
-            trust_partial: options.trust_partial,
-            dry_run: options.dry_run,
-            fsync: options.fsync,
-            preserve: options.preserve.clone(),
-            upkeep: options.upkeep.clone(),
-            update: options.update,
             changes: Arc::default(),
-            sizes: options.sizes,
-            sink: options.sink,
-            portion: options.portion,
             folders_key: None,
             delta_key: None,
-            timeout: options.timeout,
         }
     }
 
     /// Returns whether an existing file counts only if its content was read and is that of the source: a digest states
     /// what was read.
     pub(crate) fn compares_content(&self) -> bool {
-        self.upkeep.checksum || (self.digest && !self.dry_run)
+        self.wishes.upkeep.checksum || (self.wishes.digest && !self.wishes.dry_run)
     }
 
     /// Returns whether large files may be compared with the target's versions of them.
     pub(crate) fn compares_versions(&self) -> bool {
-        self.terms.delta != Delta::Never && self.sink == Sink::Files && !self.dry_run
+        self.terms.delta != Delta::Never && self.wishes.sink == Sink::Files && !self.wishes.dry_run
     }
 
     /// Returns whether files are looked for that were renamed or moved: in mirrors, which delete them under their old names.
     pub(crate) fn finds_moved(&self) -> bool {
-        self.compares_versions() && self.upkeep.delete.is_some()
+        self.compares_versions() && self.wishes.upkeep.delete.is_some()
     }
 
     /// Returns whether entries that arrived are removed from the source.
     pub(crate) fn removes_sources(&self) -> bool {
-        self.upkeep.remove_sources && !self.dry_run
+        self.wishes.upkeep.remove_sources && !self.wishes.dry_run
     }
 }
 
@@ -191,8 +145,9 @@ impl Plan {
             compression: Compression::None,
             delta: Delta::Never,
         };
-        let options = Options { sink: Sink::Null, timeout: Duration::from_secs(5), ..Options::default() };
-        Self { open_files_max: 1, ..Self::of(&options, terms, Arc::new(sealane_engine::Inline::default())) }
+        let wishes =
+            Wishes { sink: Sink::Null, timeout: std::time::Duration::from_secs(5), ..Wishes::default() };
+        Self { open_files_max: 1, ..Self::of(wishes, terms, Arc::new(sealane_engine::Inline::default())) }
     }
 }
 
@@ -221,7 +176,7 @@ pub(crate) fn sending(
     let terms = plan.terms;
     let (streams, lanes) = (usize::from(terms.streams_max), usize::from(terms.lanes));
     // Sealing everything beforehand takes unbounded memory: the laboratory chooses small inputs.
-    let hold = (plan.measured_end == MeasuredEnd::Receive).then(|| {
+    let hold = (plan.wishes.measured_end == MeasuredEnd::Receive).then(|| {
         let busy = match terms.placement {
             Placement::Connection => lanes.min(streams),
             _ => lanes,
@@ -238,7 +193,7 @@ pub(crate) fn sending(
     };
     let sized_for = streams * RING + 2 * lanes;
     let stream = |index| {
-        Arc::new(SendStream::new(index, terms.suite, window.clone(), ring, plan.timeout, Clock::Real))
+        Arc::new(SendStream::new(index, terms.suite, window.clone(), ring, plan.wishes.timeout, Clock::Real))
     };
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
     let delta_key = plan.delta_key.as_ref().map(|key| sealane_delta::Key::new(key.expose()));
@@ -246,25 +201,19 @@ pub(crate) fn sending(
         filling: Filling {
             queue: Queue::default(),
             possessions,
-            manifest: Manifest::new(plan.upkeep.delete.is_some()),
+            manifest: Manifest::new(plan.wishes.upkeep.delete.is_some()),
             preview: Outgoing::entries(),
-            sent: Sent::new(plan.upkeep.remove_sources),
+            sent: Sent::new(plan.wishes.upkeep.remove_sources),
             checksum: plan.compares_content(),
-            sizes: plan.sizes,
-            existing: plan.upkeep.existing,
-            keeps_newer: plan.update,
-            preserve: plan.preserve.clone(),
+            wishes: plan.wishes.clone(),
             changes: Arc::clone(&plan.changes),
-            digest: plan.digest,
-            both_digest: plan.digest && terms.level < Level::Safe,
-            dry_run: plan.dry_run,
-            portion: plan.portion,
+            both_digest: plan.wishes.digest && terms.level < Level::Safe,
             notices,
             progress,
             counters: Counters::default(),
             inodes: Mutex::default(),
-            deltas: send::fill::delta::Deltas::new(terms.delta, delta_key, lanes, plan.limit_rate)
-                .in_place(plan.upkeep.in_place),
+            deltas: send::fill::delta::Deltas::new(terms.delta, delta_key, lanes, plan.wishes.limit_rate)
+                .in_place(plan.wishes.upkeep.in_place),
         },
         streams: (0..terms.streams_max).map(stream).collect(),
         pool: shared::buffers(buffers, buffer_bytes(plan, sized_for)),
@@ -272,7 +221,7 @@ pub(crate) fn sending(
         suite: terms.suite,
         placement: terms.placement,
         lanes,
-        limiter: limiter(plan, plan.limit_rate),
+        limiter: limiter(plan, plan.wishes.limit_rate),
         compression: Governor::new(terms.compression),
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
@@ -289,14 +238,13 @@ pub(crate) fn receiving(
     plan: &Plan,
     destination: Destination,
     permit: Permit,
-    keep_newer: bool,
     journal: Option<(Journal, JournalState)>,
     notices: Sender<Notice>,
     progress: Arc<Progress>,
 ) -> Result<Receiving, Error> {
     let terms = plan.terms;
     let (streams, lanes) = (usize::from(terms.streams_max), usize::from(terms.lanes));
-    let blind = plan.measured_end == MeasuredEnd::Send;
+    let blind = plan.wishes.measured_end == MeasuredEnd::Send;
     let buffers = streams + 2 * lanes;
     let stream = |index| Arc::new(ReceiveStream::new(index, terms.suite, RECEIVE_RING));
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
@@ -304,15 +252,10 @@ pub(crate) fn receiving(
         journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
     let intake = Intake {
         permit,
-        keep_newer,
-        existing: plan.upkeep.existing,
-        itemise: plan.upkeep.itemise,
-        fsync: plan.fsync,
-        verify_digests: plan.digest && terms.level < Level::Safe,
-        tells_digests: plan.digest,
+        wishes: plan.wishes.clone(),
+        verify_digests: plan.wishes.digest && terms.level < Level::Safe,
         compressed: terms.compression != Compression::None,
         open_max: plan.open_files_max,
-        portion: plan.portion,
     };
     let control = Arc::new(bells(2)?);
     let key = plan.delta_key.as_ref().filter(|_| plan.compares_versions());
@@ -337,7 +280,7 @@ pub(crate) fn receiving(
 
 /// Returns the place of backups of replaced or deleted entries. `sole` is the target's name for its only source.
 pub(crate) fn backups(plan: &Plan, sole: Option<&[u8]>) -> Option<Backups> {
-    let Backup { suffix, folder } = plan.upkeep.backup.clone()?;
+    let Backup { suffix, folder } = plan.wishes.upkeep.backup.clone()?;
     let within = sole.filter(|&name| name != ITSELF).and_then(|name| RelativePath::new(name).ok());
     Some(Backups { suffix, folder, within })
 }
@@ -351,8 +294,8 @@ pub(crate) fn target_options(
     sole: Option<&[u8]>,
     bases: Vec<Basis>,
 ) -> TargetOptions {
-    let Plan { preserve, .. } = plan;
-    let basis_use = plan.upkeep.bases.as_ref().map(|bases| bases.basis_use);
+    let preserve = &plan.wishes.preserve;
+    let basis_use = plan.wishes.upkeep.bases.as_ref().map(|bases| bases.basis_use);
     let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,
@@ -361,13 +304,13 @@ pub(crate) fn target_options(
         // A list gives rights to others than the owner.
         xattrs: Xattrs { acls: preserve.acls && may_own, ..preserve.kinds_of_xattrs() },
         change_existing_directories: preserve.folder_modes,
-        replaces_other_kinds: plan.upkeep.delete.is_some(),
-        in_place: plan.upkeep.in_place,
+        replaces_other_kinds: plan.wishes.upkeep.delete.is_some(),
+        in_place: plan.wishes.upkeep.in_place,
         backup: backups(plan, sole),
         resumable_as: journal.map(number),
         bases: bases.into(),
         basis_use: basis_use.unwrap_or_default(),
-        time_window_seconds: plan.upkeep.sameness.window_seconds(),
+        time_window_seconds: plan.wishes.upkeep.sameness.window_seconds(),
         ..TargetOptions::default()
     }
 }
@@ -378,18 +321,11 @@ pub(crate) struct Survey<'a> {
     pub(crate) target: &'a Target,
     /// The names that may arrive: other entries are not examined.
     pub(crate) permit: Permit,
-    /// Reports files by path, size and time.
-    pub(crate) skip_same: bool,
-    /// Reports files by path, with the time.
-    pub(crate) update: bool,
-    /// By what files count as the same.
-    pub(crate) sameness: Sameness,
+    /// Decide whether files are reported, and by what they count as the same; owners and extended attributes that are kept are
+    /// compared too, but these are not known of files that are reported here.
+    pub(crate) wishes: &'a Wishes,
     /// Reports files by path, size and content, read by this many threads.
     pub(crate) checksum: Option<u16>,
-    /// Owners are compared too.
-    pub(crate) with_owner: bool,
-    /// Extended attributes are compared too; those of files that are reported here are not known.
-    pub(crate) xattrs: Xattrs,
     /// Folders are passed over, because they are compared as wholes.
     pub(crate) without_folders: bool,
     /// Reports files that may be compared with what is sent.
@@ -472,9 +408,10 @@ pub(crate) fn possessions(
     }
     let mut told = 0;
     if let Some(survey) = survey {
+        let (wishes, sameness) = (survey.wishes, survey.wishes.upkeep.sameness);
         let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
         survey.files(|file| {
-            if survey.update || survey.sameness.window_seconds().is_some() {
+            if wishes.update || sameness.window_seconds().is_some() {
                 have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
             }
             have.versions.extend(
@@ -485,13 +422,16 @@ pub(crate) fn possessions(
                     have.done.extend(content.read(&mut tell)?);
                 }
                 content.push(file);
-            } else if survey.skip_same {
+            } else if wishes.skip_same {
                 let ExistingFile { path, metadata } = file;
-                let attributes = match survey.xattrs.any() {
+                let attributes = match wishes.preserve.kinds_of_xattrs().any() {
                     true => UNKNOWN_ATTRIBUTES,
-                    false => attributes(&metadata, survey.sameness.is_apart_from_time(), survey.with_owner),
+                    false => {
+                        let with_owner = wishes.preserve.owner.is_wanted();
+                        attributes(&metadata, sameness.is_apart_from_time(), with_owner)
+                    }
                 };
-                let identity = known_identity(&path, &metadata, survey.sameness);
+                let identity = known_identity(&path, &metadata, sameness);
                 have.done.push(Held { identity, attributes });
             }
             let count = have.done.len() + have.dated.len() + have.versions.len();
@@ -545,7 +485,8 @@ impl Unread<'_> {
         let files = std::mem::take(&mut self.files);
         self.bytes = 0;
         let (target, threads) = (self.survey.target, self.survey.checksum.unwrap_or(1));
-        let compared = (self.survey.with_owner, self.survey.xattrs);
+        let preserve = &self.survey.wishes.preserve;
+        let compared = (preserve.owner.is_wanted(), preserve.kinds_of_xattrs());
         content::identities(target, &files, threads, compared, || tell(Message::Have(Have::default())))
     }
 }

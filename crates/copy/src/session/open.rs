@@ -664,7 +664,7 @@ mod tests {
             prover: &Prover::new(&Secret::new([0; 32]), Level::Clear),
             transfer: [0; 16],
             route: Route::Direct(vec![closed]),
-            timeout: plan.timeout,
+            timeout: plan.wishes.timeout,
             notices,
             first: plan.terms.streams,
             may_be_little: false,

@@ -47,13 +47,6 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) place: Option<Place>,
     pub(crate) standard_output: Option<OwnedFd>,
-    /// Entries with the same size and time are not sent again.
-    pub(crate) skip_same: bool,
-    /// Newer entries are not replaced.
-    pub(crate) update: bool,
-    /// The sender's filters, so that entries it excludes are not deleted.
-    pub(crate) patterns: &'a [Pattern],
-    pub(crate) one_file_system: bool,
     pub(crate) modes: ModeRules,
     /// The sender may set the owners of its files.
     pub(crate) may_own: bool,
@@ -85,26 +78,25 @@ impl ReceivingSide<'_> {
     /// Opens the target and its journal.
     pub(crate) fn open(mut self, progress: Arc<Progress>) -> Result<Opened, Error> {
         let plan = self.plan;
-        if plan.upkeep.delete.is_some() {
+        if plan.wishes.upkeep.delete.is_some() {
             prune::check(&self.permit)?;
         }
         let (destination, Whereabouts { journal, present, bases }) = self.destination()?;
         let prune = self.prune(present.as_ref())?;
-        let receiving =
-            ends::receiving(plan, destination, self.permit, self.update, journal, self.notices, progress)?;
+        let receiving = ends::receiving(plan, destination, self.permit, journal, self.notices, progress)?;
         Ok(Opened { receiving, prune, present, bases })
     }
 
     /// Decides where content goes, and opens what is there: standard output, a tree, the tree that a dry run looks at, or nothing.
     fn destination(&mut self) -> Result<(Destination, Whereabouts), Error> {
         let plan = self.plan;
-        let writes = plan.sink == Sink::Files && !plan.dry_run;
+        let writes = plan.wishes.sink == Sink::Files && !plan.wishes.dry_run;
         let mut found = Whereabouts::default();
         let destination = match (self.standard_output.take(), &self.place) {
-            (Some(output), _) if !plan.dry_run => Destination::Output(Mutex::new(output.into())),
+            (Some(output), _) if !plan.wishes.dry_run => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
                 let sole = place.name.as_deref();
-                let bases = plan.upkeep.bases.as_ref().filter(|_| self.skip_same);
+                let bases = plan.wishes.upkeep.bases.as_ref().filter(|_| plan.wishes.skip_same);
                 let bases = bases.map_or_else(|| Ok(Vec::new()), |bases| place.bases(&bases.folders))?;
                 found.bases.clone_from(&bases);
                 let options =
@@ -120,7 +112,7 @@ impl ReceivingSide<'_> {
                 found.present = self.examines().then(|| target.clone());
                 Destination::Tree { target, sole: place.name.clone(), shown }
             }
-            (_, Some(place)) if plan.dry_run && plan.sink == Sink::Files => {
+            (_, Some(place)) if plan.wishes.dry_run && plan.wishes.sink == Sink::Files => {
                 // The writer examines an existing target, but creates nothing.
                 let options = ends::target_options(plan, self.may_own, self.modes, None, None, Vec::new());
                 let existing = place.root.exists().then_some(&place.root);
@@ -131,7 +123,7 @@ impl ReceivingSide<'_> {
                     shown: place.shown(),
                 }
             }
-            (_, _) if plan.dry_run => {
+            (_, _) if plan.wishes.dry_run => {
                 Destination::Preview { target: None, sole: None, shown: PathBuf::new() }
             }
             (_, _) => Destination::Null,
@@ -143,8 +135,9 @@ impl ReceivingSide<'_> {
     fn examines(&self) -> bool {
         let plan = self.plan;
         let compares = plan.compares_content() || plan.compares_versions();
-        let surveys = self.skip_same || self.update || compares || plan.upkeep.existing.matters();
-        surveys || plan.upkeep.delete.is_some()
+        let surveys =
+            plan.wishes.skip_same || plan.wishes.update || compares || plan.wishes.upkeep.existing.matters();
+        surveys || plan.wishes.upkeep.delete.is_some()
     }
 
     /// Returns the deletion at the end, if it is asked for.
@@ -153,17 +146,20 @@ impl ReceivingSide<'_> {
     /// Fails if files of filters do not arrive here, so that nobody knows what they exclude.
     fn prune(&self, present: Option<&Target>) -> Result<Option<Prune>, Error> {
         let plan = self.plan;
-        let (Some(Deletion { entries_max, excluded }), Some(target)) = (plan.upkeep.delete, present) else {
+        let (Some(Deletion { entries_max, excluded }), Some(target)) = (plan.wishes.upkeep.delete, present)
+        else {
             return Ok(None);
         };
-        let filter = if excluded { Filter::default() } else { filter(self.patterns)? };
+        let filter = if excluded { Filter::default() } else { filter(&plan.wishes.patterns)? };
         let name = |pattern: &Pattern| match pattern {
             Pattern::File(name) => Some(name.clone()),
             Pattern::GitIgnore => Some(".gitignore".to_owned()),
             Pattern::Include(_) | Pattern::Exclude(_) => None,
         };
         let is_missing = |name: &String| filter.decides(name.as_bytes(), false) == Some(false);
-        if let Some(name) = self.patterns.iter().filter_map(name).find(|name| !excluded && is_missing(name)) {
+        if let Some(name) =
+            plan.wishes.patterns.iter().filter_map(name).find(|name| !excluded && is_missing(name))
+        {
             let message = format!(
                 "files {name} are excluded themselves, so that the target would not know what they exclude from --delete"
             );
@@ -174,11 +170,11 @@ impl ReceivingSide<'_> {
             permit: self.permit.clone(),
             rules: filter.has_files().then(|| Mutex::new(target.rules(&filter))),
             filter,
-            one_file_system: self.one_file_system,
+            one_file_system: plan.wishes.one_file_system,
             entries_max,
-            dry_run: plan.dry_run,
+            dry_run: plan.wishes.dry_run,
             backup: ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref())),
-            itemise: plan.upkeep.itemise,
+            itemise: plan.wishes.upkeep.itemise,
             replaced: Vec::new(),
             known: Vec::new(),
             is_incomplete: false,
@@ -199,8 +195,6 @@ struct Whereabouts {
 /// An account of the target, which the sender gets before it sends anything.
 struct Account<'a> {
     plan: &'a Plan,
-    skip_same: bool,
-    update: bool,
     permit: Permit,
     filter: Filter,
 }
@@ -213,33 +207,34 @@ struct ByFolders {
 
 impl<'a> Account<'a> {
     fn of(side: &ReceivingSide<'a>) -> Result<Self, Error> {
-        let ReceivingSide { plan, skip_same, update, .. } = *side;
+        let plan = side.plan;
         // Excluded entries are not compared, so that they make no folder differ, unless they are to be deleted.
-        let deletes_excluded = plan.upkeep.delete.is_some_and(|deletion| deletion.excluded);
-        let filter = if deletes_excluded { Filter::default() } else { filter(side.patterns)? };
-        Ok(Self { plan, skip_same, update, permit: side.permit.clone(), filter })
+        let deletes_excluded = plan.wishes.upkeep.delete.is_some_and(|deletion| deletion.excluded);
+        let filter = if deletes_excluded { Filter::default() } else { filter(&plan.wishes.patterns)? };
+        Ok(Self { plan, permit: side.permit.clone(), filter })
     }
 
     /// Returns the number of threads that read content, if that is compared.
     fn readers(&self) -> Option<u16> {
-        let reads = self.plan.upkeep.checksum || (self.plan.compares_content() && self.skip_same);
+        let reads =
+            self.plan.wishes.upkeep.checksum || (self.plan.compares_content() && self.plan.wishes.skip_same);
         reads.then_some(self.plan.terms.lanes)
     }
 
     /// Decides whether folders are compared by their digests.
     fn by_folders(&self, target: &Target) -> Result<Option<ByFolders>, Error> {
         let (plan, permit) = (self.plan, &self.permit);
-        let by_folders = self.skip_same
+        let by_folders = plan.wishes.skip_same
             && self.readers().is_none()
             && permit.is_recursive()
             && !permit.is_list()
-            && plan.portion.is_none()
+            && plan.wishes.portion.is_none()
             && !plan.removes_sources();
         let Some(key) = plan.folders_key.as_ref().filter(|_| by_folders) else { return Ok(None) };
         let starts = starting_folders(target, permit)?;
         // If there is nothing to compare, the sender would walk its whole tree for nothing.
         let has_entries = starts.iter().any(|path| target.has_entries(path));
-        Ok(has_entries.then(|| ByFolders { rules: folders::Rules::new(key, &plan.preserve), starts }))
+        Ok(has_entries.then(|| ByFolders { rules: folders::Rules::new(key, &plan.wishes.preserve), starts }))
     }
 
     fn tell(
@@ -251,18 +246,14 @@ impl<'a> Account<'a> {
     ) -> Result<(), Error> {
         let (plan, checksum) = (self.plan, self.readers());
         let (lanes, versions) = (plan.terms.lanes, plan.compares_versions());
-        let is_surveyed = self.skip_same || self.update || checksum.is_some() || versions;
+        let is_surveyed = plan.wishes.skip_same || plan.wishes.update || checksum.is_some() || versions;
         let surveyed = present.filter(|_| is_surveyed);
         let by_folders = surveyed.map(|target| self.by_folders(target)).transpose()?.flatten();
         let survey = surveyed.map(|target| Survey {
             target,
             permit: self.permit.clone(),
-            skip_same: self.skip_same,
-            update: self.update,
-            sameness: plan.upkeep.sameness,
+            wishes: &plan.wishes,
             checksum,
-            with_owner: plan.preserve.owner.is_wanted(),
-            xattrs: plan.preserve.kinds_of_xattrs(),
             without_folders: by_folders.is_some(),
             versions,
             movable: plan.finds_moved().then_some(&receiving.files.movable),
@@ -278,11 +269,11 @@ impl<'a> Account<'a> {
             messages::send(control.channel, &message)
         };
         let target = receiving.files.target().cloned();
-        let rules = claims::Rules { threads: lanes, trust: plan.trust_partial };
+        let rules = claims::Rules { threads: lanes, trust: plan.wishes.trust_partial };
         claims::tell(target.as_ref(), &mut receiving.files.resumable, rules, &mut tell)?;
         // The target's own files are told later, and so count more.
         folders::tell_bases(bases, (lanes, versions), &mut tell)?;
-        if let Some(target) = present.filter(|_| plan.upkeep.existing.matters()) {
+        if let Some(target) = present.filter(|_| plan.wishes.upkeep.existing.matters()) {
             folders::tell_names(target, &self.permit, lanes, &mut tell)?;
         }
         ends::possessions(&receiving.files.resumable, survey, by_folders.is_none(), &mut tell)?;
@@ -293,7 +284,8 @@ impl<'a> Account<'a> {
         let all = target.folders(starts, xattrs, true, filter.clone());
         let list = |paths| target.folders(paths, xattrs, false, filter);
         let movable = plan.finds_moved().then_some(&receiving.files.movable);
-        let telling = Telling { update: self.update, versions, movable, sameness: plan.upkeep.sameness };
+        let telling =
+            Telling { update: plan.wishes.update, versions, movable, sameness: plan.wishes.upkeep.sameness };
         folders::tell(control, &rules, &all, list, &receiving.files.strays, (lanes, telling))
     }
 }

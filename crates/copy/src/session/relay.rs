@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, Options, Ownership, Preserve, Sink},
+    options::{MeasuredEnd, Options, Ownership, Preserve, Sink, Wishes},
     proto::{
         join::{JOINED_BYTES, Join, Joined, Prover},
         keys::TransferKeys,
@@ -133,7 +133,10 @@ fn make_sense(from: &FarPlace, to: &FarPlace, options: &Options) -> Result<(), E
             "between two remote places both must be reached by ssh; with a daemon, run sealane on the other host",
         ));
     }
-    if options.digest || options.sink == Sink::Null || options.measured_end != MeasuredEnd::Both {
+    if options.wishes.digest
+        || options.wishes.sink == Sink::Null
+        || options.wishes.measured_end != MeasuredEnd::Both
+    {
         return Err(usage(
             "--digest and --sink need an end on this host; run sealane on one of the two hosts",
         ));
@@ -188,7 +191,7 @@ impl Relay<'_> {
             to: self.to.route(receiver, received.data_port, to_host, None)?,
             prover: Prover::new(&keys.join(), terms.level),
             transfer,
-            timeout: options.timeout,
+            timeout: options.wishes.timeout,
             is_over: AtomicBool::new(false),
             lost: AtomicUsize::new(0),
             reason: Mutex::default(),
@@ -196,7 +199,7 @@ impl Relay<'_> {
         };
         let outcome = thread::scope(|scope| {
             // A list needs none.
-            let streams = if options.dry_run { 0 } else { terms.streams };
+            let streams = if options.wishes.dry_run { 0 } else { terms.streams };
             for stream in 0..streams {
                 let lines = &lines;
                 let started = thread::Builder::new()
@@ -239,28 +242,32 @@ impl Relay<'_> {
             ..self.to.request(&terms, None, true)?
         };
         let (preserve, transfer, secret) =
-            (request.preserve.clone(), request.transfer, request.secret.clone());
-        let (compression, delta) = (request.compression, request.delta);
+            (request.wishes.preserve.clone(), request.transfer, request.secret.clone());
+        let (compression, delta) = (request.wishes.compression, request.wishes.delta);
         let received = self.to.ask(receiver, request)?;
-        let owner = options.preserve.owner.where_it(received.may_own);
-        if owner != options.preserve.owner {
+        let owner = options.wishes.preserve.owner.where_it(received.may_own);
+        if owner != options.wishes.preserve.owner {
             observer.notice(Notice::OwnersNotKept);
         }
         let privileges = preserve.privileges && received.may_set_privileges;
-        if privileges != options.preserve.privileges {
+        if privileges != options.wishes.preserve.privileges {
             observer.notice(Notice::PrivilegesNotKept);
         }
+        let asked = from.request(&terms, None, true)?;
         let sent = Request {
-            preserve: Preserve { owner, privileges, ..preserve },
+            wishes: Wishes {
+                preserve: Preserve { owner, privileges, ..preserve },
+                // The sender makes what the receiver takes.
+                compression: received.compression,
+                delta: received.delta,
+                ..asked.wishes
+            },
             transfer,
             secret: secret.clone(),
-            // The sender makes what the receiver takes.
-            compression: received.compression,
-            delta: received.delta,
             name: received.name.clone(),
             numbers: received.numbers.clone(),
             relayed: true,
-            ..from.request(&terms, None, true)?
+            ..asked
         };
         let sent = from.ask(sender, sent)?;
         self.to.hold_to(&terms, (compression, delta), &received)?;
@@ -293,7 +300,7 @@ impl Transfer<'_> {
             messages::send(channel, &Message::Listed(paths.to_vec()))?;
         }
         loop {
-            match messages::receive(channel, Instant::now() + self.options.timeout)?.0 {
+            match messages::receive(channel, Instant::now() + self.options.wishes.timeout)?.0 {
                 Message::Accept(accept) => return Ok(accept),
                 Message::Waiting if !self.progress.cancel.load(Relaxed) => {}
                 Message::Waiting => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
@@ -345,7 +352,7 @@ impl Talk<'_, '_> {
                 let Some(frame) = self.heard(sender, self.relay.from)? else { break };
                 (some, heard) = (true, Instant::now());
                 if self.hear_sender(&frame)? && self.complete.is_none() {
-                    let passed = receiver.send(&frame, Instant::now() + options.timeout);
+                    let passed = receiver.send(&frame, Instant::now() + options.wishes.timeout);
                     // A receiver may have said its last and be gone, which is noticed when it is heard.
                     if self.finished.is_none() {
                         passed?;
@@ -360,7 +367,7 @@ impl Talk<'_, '_> {
                 let Some(frame) = self.heard(receiver, to)? else { break };
                 (some, heard) = (true, Instant::now());
                 if self.hear_receiver(&frame)? {
-                    sender.send(&frame, Instant::now() + options.timeout)?;
+                    sender.send(&frame, Instant::now() + options.wishes.timeout)?;
                 }
                 if self.complete.is_some() {
                     // This was its last message.
@@ -373,7 +380,7 @@ impl Talk<'_, '_> {
             if some {
                 continue;
             }
-            if heard.elapsed() > options.timeout {
+            if heard.elapsed() > options.wishes.timeout {
                 return Err(Error::new(
                     ErrorKind::TimedOut,
                     "both far ends are silent; is the network down?",
@@ -406,7 +413,7 @@ impl Talk<'_, '_> {
     fn outcome(&self) -> Option<Outcome> {
         let (finished, complete) = (self.finished.clone()?, self.complete.clone()?);
         let options = self.relay.to.options;
-        let removed = match options.upkeep.remove_sources && !options.dry_run {
+        let removed = match options.wishes.upkeep.remove_sources && !options.wishes.dry_run {
             true => self.removed?,
             false => Removed::default(),
         };

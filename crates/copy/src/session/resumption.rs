@@ -27,8 +27,8 @@ impl Transfer<'_> {
     pub(crate) fn journal_name(&self) -> Option<[u8; 16]> {
         let options = self.options;
         let resumable = options.resume
-            && !options.dry_run
-            && options.sink == Sink::Files
+            && !options.wishes.dry_run
+            && options.wishes.sink == Sink::Files
             && !is_standard_stream(self.target)
             && !self.sources.iter().any(is_standard_stream);
         resumable.then(|| {
@@ -59,7 +59,7 @@ impl Transfer<'_> {
     /// Returns what tells the host of a source from others.
     fn host_of(&self, source: &Location) -> Vec<u8> {
         let place = FarPlace::of(source);
-        let deadline = Instant::now() + self.options.timeout;
+        let deadline = Instant::now() + self.options.wishes.timeout;
         let resolved = match far(&place, self.options) {
             Far::Ssh(command) => ssh_resolved_host(&command, deadline).ok(),
             Far::Child | Far::Daemon(_) => None,

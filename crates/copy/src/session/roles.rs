@@ -12,7 +12,6 @@ use crate::{
     options::{Options, Sink},
     proto::message::{LISTED_BYTES, LISTED_MESSAGES_MAX, Role},
     session::{
-        ends::Plainness,
         far_place::{FarPlace, far_path},
         sense,
     },
@@ -72,8 +71,8 @@ fn local_path(location: &Location) -> Option<&Path> {
 
 /// Refuses senseless requests, as far as they are recognisable without the far end.
 pub(super) fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Result<(), Error> {
-    if options.upkeep.delete.is_some() {
-        sense::deletable(sources.iter().map(far_path), options.recursive)?;
+    if options.wishes.upkeep.delete.is_some() {
+        sense::deletable(sources.iter().map(far_path), options.wishes.recursive)?;
     }
     if let Some(listed) = &options.listed {
         if sources.len() != 1 || is_standard_stream(&sources[0]) || is_standard_stream(target) {
@@ -83,10 +82,9 @@ pub(super) fn make_sense(sources: &[Location], target: &Location, options: &Opti
             return Err(usage("the list of files is longer than 8 MiB; copy its parts one after the other"));
         }
     }
-    if options.portion.is_some() {
+    if options.wishes.portion.is_some() {
         let paths = options.listed.as_deref().map_or(0, <[_]>::len);
-        let plain = Plainness { digest: options.digest, dry_run: options.dry_run, sink: options.sink };
-        if !plain.fits_portion(paths) || !options.resume {
+        if !options.wishes.fit_portion(paths) || !options.resume {
             return Err(usage("a part of a file is one listed path, without a digest, and can be resumed"));
         }
     }
@@ -94,8 +92,8 @@ pub(super) fn make_sense(sources: &[Location], target: &Location, options: &Opti
     sense::something_to_copy(&sources)?;
     match local_path(target) {
         // Listed entries come from below the source, and keep their own paths.
-        Some(target) if options.sink == Sink::Files && options.listed.is_none() => {
-            sense::not_into_itself(&sources, target, options.as_named, options.following)
+        Some(target) if options.wishes.sink == Sink::Files && options.listed.is_none() => {
+            sense::not_into_itself(&sources, target, options.wishes.as_named, options.wishes.following)
         }
         _ => Ok(()),
     }

@@ -11,13 +11,13 @@ use std::{
 
 use crossbeam_channel::Sender;
 use sealane_tree::{
-    Changes, Filter, FilterFile, Folders, Kind, RelativePath, Rule, ShownPath, SourceRoot, WalkOptions,
+    Filter, FilterFile, Folders, Kind, RelativePath, Rule, ShownPath, SourceRoot, WalkOptions,
 };
 
 use crate::{
     digest::GROUP_BYTES,
     error::{Error, ErrorKind},
-    options::{Pattern, Preserve},
+    options::Pattern,
     proto::{
         entry::{Announcement, Entry},
         message::{Dated, Have, Held, Message, Piece},
@@ -43,21 +43,15 @@ use crate::{
 const FILTER_FILES_MAX: usize = 8;
 
 /// Turns the user's filters into a walk.
-pub(crate) fn walk_options(
-    recursive: bool,
-    one_file_system: bool,
-    preserve: &Preserve,
-    changes: &Arc<Changes>,
-    patterns: &[Pattern],
-) -> Result<WalkOptions, Error> {
-    let filter = filter(patterns)?;
+pub(crate) fn walk_options(plan: &Plan) -> Result<WalkOptions, Error> {
+    let wishes = &plan.wishes;
     Ok(WalkOptions {
-        recursive,
-        one_file_system,
-        owner: preserve.owner.is_wanted(),
-        xattrs: preserve.kinds_of_xattrs(),
-        filter,
-        changes: Arc::clone(changes),
+        recursive: wishes.recursive,
+        one_file_system: wishes.one_file_system,
+        owner: wishes.preserve.owner.is_wanted(),
+        xattrs: wishes.preserve.kinds_of_xattrs(),
+        filter: filter(&wishes.patterns)?,
+        changes: Arc::clone(&plan.changes),
     })
 }
 
@@ -182,8 +176,8 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
 
 /// Receives the list of the receiver's entries.
 fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) -> Result<Possessions, Error> {
-    let mut claims = Claims { trust: plan.trust_partial, ..Claims::default() };
-    claims.kept.sameness = plan.upkeep.sameness;
+    let mut claims = Claims { trust: plan.wishes.trust_partial, ..Claims::default() };
+    claims.kept.sameness = plan.wishes.upkeep.sameness;
     let mut is_compared = false;
     loop {
         if control.progress.cancel.load(Relaxed) {
@@ -200,7 +194,7 @@ fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) ->
             Message::Folders(first) if !is_compared && first.is_empty() => {
                 let key = plan.folders_key.as_ref();
                 let key = key.ok_or_else(|| Error::protocol("this end compares no folders"))?;
-                let rules = folders::Rules::new(key, &plan.preserve);
+                let rules = folders::Rules::new(key, &plan.wishes.preserve);
                 let (equal, asked) =
                     folders::compare(control, &rules, own, plan.terms.lanes, plan.finds_moved())?;
                 claims.kept.equal = equal;

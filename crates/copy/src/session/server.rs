@@ -22,7 +22,7 @@ use sealane_peer::Channel;
 use crate::{
     error::{Error, ErrorKind},
     names,
-    options::{MeasuredEnd, ModeRules, Preserve},
+    options::{MeasuredEnd, ModeRules},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -160,7 +160,7 @@ fn serve_greeted(
     names::check(&request.numbers)?;
     let mut plan = plan(request, &terms, hello, rules);
     if request.role == Role::Pull {
-        plan.changes = Arc::new(names::changes(&plan.preserve, &request.numbers, &request.transfer)?);
+        plan.changes = Arc::new(names::changes(&plan.wishes.preserve, &request.numbers, &request.transfer)?);
     }
     let _reservation = reserve(channel, request, &mut plan, rules, doors)?;
     spare_memory(&plan)?;
@@ -185,7 +185,7 @@ fn serve_greeted(
         notices: Notices::Peer,
         pending,
         progress: account.progress.clone(),
-        timeout: plan.timeout,
+        timeout: plan.wishes.timeout,
         clock: CpuClock::default(),
         told: Vec::new(),
         far: None,
@@ -195,7 +195,7 @@ fn serve_greeted(
         prune: None,
         carriage: Carriage::new(part),
     };
-    let timeout = plan.timeout;
+    let timeout = plan.wishes.timeout;
     let keep = move |lines: &Lines| {
         let expected = registration.expect(lines.clone(), keys, prover);
         entrance.keep(lines, timeout, &expected);
@@ -224,9 +224,10 @@ impl Entrance {
             }
             Doors::Own { reached } => *reached,
         };
-        let own = bind(own_address(request.data_path, reached), request.data_ports).map_err(|error| {
-            Error::new(ErrorKind::Connect, format!("cannot listen for data streams: {error}"))
-        })?;
+        let own =
+            bind(own_address(request.data_path, reached), request.wishes.data_ports).map_err(|error| {
+                Error::new(ErrorKind::Connect, format!("cannot listen for data streams: {error}"))
+            })?;
         let registry =
             Registry::new().map_err(|error| Error::io("cannot make an event descriptor", &error))?;
         let port = own.local_addr().map_or(0, |address| address.port());
@@ -300,7 +301,9 @@ fn accept(request: &Request, plan: &Plan, rules: &Rules, place: Option<&Place>, 
         may_own: may_own(rules),
         may_set_privileges: may_set_privileges(rules),
         numbers: match request.role {
-            Role::Push if rules.may_own && plan.preserve.asks_for_numbers() => names::told(&request.transfer),
+            Role::Push if rules.may_own && plan.wishes.preserve.asks_for_numbers() => {
+                names::told(&request.transfer)
+            }
             _ => Numbers::default(),
         },
     }
@@ -316,7 +319,7 @@ fn receiving_side<'a>(
     let request = &asked.request;
     let names = request.names.iter().map(Vec::as_slice);
     let name = place.as_ref().and_then(|place| place.name.as_deref());
-    let (recursive, hard_links) = (request.recursive, request.preserve.hard_links);
+    let (recursive, hard_links) = (request.wishes.recursive, request.wishes.preserve.hard_links);
     let permit = match &asked.listed {
         Some(listed) => Permit::listed(listed, recursive, hard_links),
         // Between two servers, only the sender knows the matches of patterns.
@@ -326,15 +329,11 @@ fn receiving_side<'a>(
     };
     ReceivingSide {
         plan,
-        permit: permit.with_specials(request.preserve.specials),
+        permit: permit.with_specials(request.wishes.preserve.specials),
         modes: rules.modes,
         may_own: rules.may_own,
         place,
         standard_output: None,
-        skip_same: request.skip_same,
-        update: request.update,
-        patterns: &request.patterns,
-        one_file_system: request.one_file_system,
         notices,
     }
 }
@@ -349,12 +348,11 @@ fn sending_side<'a>(
     let sought = Sought {
         paths: &request.paths,
         name: request.name.as_deref(),
-        following: request.following,
+        following: request.wishes.following,
         globs: request.globs,
         listed: asked.listed.as_deref(),
     };
-    let (recursive, one_file_system) = (request.recursive, request.one_file_system);
-    let walk = walk_options(recursive, one_file_system, &plan.preserve, &plan.changes, &request.patterns)?;
+    let walk = walk_options(plan)?;
     let confinement = rules.confinement.as_ref();
     Ok(SendingSide { plan, sought, confinement, walk, standard_input: false, notices })
 }
@@ -422,7 +420,7 @@ fn may_set_privileges(rules: &Rules) -> bool {
 
 /// Refuses a request to make what the peer has no right to make.
 fn check_privileges(request: &Request, rules: &Rules) -> Result<(), Error> {
-    let preserve = &request.preserve;
+    let preserve = &request.wishes.preserve;
     let lacked = match request.role {
         Role::Push if preserve.specials && !rules.may_make_specials => {
             "this peer has no right to make devices, pipes and sockets here (`devices` in its line)"
@@ -437,37 +435,21 @@ fn check_privileges(request: &Request, rules: &Rules) -> Result<(), Error> {
 }
 
 fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan {
-    let far_lanes = match request.measured_end {
+    let far_lanes = match request.wishes.measured_end {
         MeasuredEnd::Both => hello.processors.min(LANES_MAX),
         MeasuredEnd::Send | MeasuredEnd::Receive => LANES_MAX,
     };
-    let owner = match request.role {
-        Role::Push => request.preserve.owner.where_it(may_own(rules)),
-        Role::Pull => request.preserve.owner,
-    };
-    let privileges = request.preserve.privileges && (request.role == Role::Pull || may_set_privileges(rules));
+    let mut wishes = request.wishes.clone();
+    if request.role == Role::Push {
+        wishes.preserve.owner = wishes.preserve.owner.where_it(may_own(rules));
+        wishes.preserve.privileges &= may_set_privileges(rules);
+    }
+    // A daemon may be stricter than any peer.
+    wishes.timeout = wishes.timeout.max(TIMEOUT_MIN).min(rules.timeout_max);
     Plan {
-        terms: *terms,
-        engine: Arc::new(Inline::new(rules.implementations)),
-        limit_rate: request.limit_rate,
         shared_rate: rules.rate.clone(),
         open_files_max: open_files_max(far_lanes, terms.streams_max),
-        measured_end: request.measured_end,
-        digest: request.digest,
-        trust_partial: request.trust_partial,
-        dry_run: request.dry_run,
-        fsync: request.fsync,
-        preserve: Preserve { owner, privileges, ..request.preserve.clone() },
-        upkeep: request.upkeep.clone(),
-        update: request.update,
-        changes: Arc::default(),
-        sizes: request.sizes,
-        sink: request.sink,
-        portion: request.portion,
-        folders_key: None,
-        delta_key: None,
-        // A daemon may be stricter than any peer.
-        timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
+        ..Plan::of(wishes, *terms, Arc::new(Inline::new(rules.implementations)))
     }
 }
 

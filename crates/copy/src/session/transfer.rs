@@ -57,8 +57,8 @@ pub(super) fn far(place: &FarPlace, options: &Options) -> Far {
 
 /// Returns the permissions of the far end that we start.
 fn leave(options: &Options) -> ServeLeave {
-    let measuring = options.measured_end != MeasuredEnd::Both || options.sink == Sink::Null;
-    ServeLeave { allow_legacy: options.allow_legacy, measuring }
+    let measuring = options.wishes.measured_end != MeasuredEnd::Both || options.wishes.sink == Sink::Null;
+    ServeLeave { allow_legacy: options.wishes.allow_legacy, measuring }
 }
 
 /// Connects to the far end at `place`.
@@ -66,7 +66,7 @@ fn leave(options: &Options) -> ServeLeave {
 /// # Errors
 /// Fails if no program can be started there, or if the far end cannot be reached or is not trusted.
 pub(super) fn reach(place: &FarPlace, options: &Options, stderr: StderrMode) -> Result<Channel, Error> {
-    let deadline = Instant::now() + options.timeout;
+    let deadline = Instant::now() + options.wishes.timeout;
     match far(place, options) {
         Far::Child => Ok(Channel::from_child(spawn_local(None, leave(options), &StderrMode::Inherit)?)?),
         Far::Ssh(mut command) => {

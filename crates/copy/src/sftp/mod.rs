@@ -63,10 +63,9 @@ pub(crate) fn copy(
     }
     let options = transfer.options;
     let (streams, patience) = (options.streams, transfer.patience());
-    let connected = options
-        .remote
-        .log_in(user.clone(), host.clone(), *port, patience)
-        .and_then(|login| Far::connect(login, host, streams, transfer.progress, options.timeout, patience));
+    let connected = options.remote.log_in(user.clone(), host.clone(), *port, patience).and_then(|login| {
+        Far::connect(login, host, streams, transfer.progress, options.wishes.timeout, patience)
+    });
     let far = match (connected, absence) {
         (Ok(far), None) => far,
         (Ok(far), Some(_)) => {
@@ -121,44 +120,45 @@ fn told<T>(
 
 /// Returns an option of the user that only a far end of our own supports, if there is one.
 fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
+    let wishes = &options.wishes;
     let is_pull = role == Role::Pull;
-    let has_files = options.patterns.iter().any(Pattern::is_file);
-    if options.level != Level::Private {
-        return Some(format!("--level {}", options.level));
+    let has_files = wishes.patterns.iter().any(Pattern::is_file);
+    if wishes.level != Level::Private {
+        return Some(format!("--level {}", wishes.level));
     }
     if let Some(suite) = options.suite {
         return Some(format!("--suite {}", suite.name()));
     }
-    let compresses = matches!(options.compression, Compression::Zstd(_));
+    let compresses = matches!(wishes.compression, Compression::Zstd(_));
     let cases = [
         (
             compresses,
             "--compress (over SFTP there is nothing to compress with; -o Compression=yes lets ssh do it)",
         ),
         (
-            options.delta == Delta::Always,
+            wishes.delta == Delta::Always,
             "--delta=always (an SFTP server compares no versions; --delta=auto sends files whole)",
         ),
         (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
-        (options.digest, "--digest"),
+        (wishes.digest, "--digest"),
         (has_files && is_pull, "--filter-file and --gitignore of a far source"),
         (
-            has_files && options.upkeep.delete.is_some(),
+            has_files && wishes.upkeep.delete.is_some(),
             "--delete with --filter-file or --gitignore (what they exclude there is not known)",
         ),
-        (options.upkeep.in_place, "--in-place (over SFTP files are always made beside the old ones)"),
-        (options.preserve.specials, "-D (SFTP makes no devices, pipes or sockets)"),
-        (options.preserve.acls, "--acls (SFTP has no access control lists)"),
+        (wishes.upkeep.in_place, "--in-place (over SFTP files are always made beside the old ones)"),
+        (wishes.preserve.specials, "-D (SFTP makes no devices, pipes or sockets)"),
+        (wishes.preserve.acls, "--acls (SFTP has no access control lists)"),
         (
-            options.preserve.names_principals() && !is_pull,
+            wishes.preserve.names_principals() && !is_pull,
             "--chown by name (an SFTP server knows users and groups by number)",
         ),
-        (options.upkeep.bases.is_some(), "a folder of an earlier copy"),
-        (options.portion.is_some(), "a part of a file"),
-        (options.sink == Sink::Null, "--sink null"),
-        (options.measured_end != MeasuredEnd::Both, "--end"),
-        (options.one_file_system && is_pull, "--one-file-system of a far source"),
-        (options.upkeep.remove_sources && is_pull, "--remove-source-files of a far source"),
+        (wishes.upkeep.bases.is_some(), "a folder of an earlier copy"),
+        (wishes.portion.is_some(), "a part of a file"),
+        (wishes.sink == Sink::Null, "--sink null"),
+        (wishes.measured_end != MeasuredEnd::Both, "--end"),
+        (wishes.one_file_system && is_pull, "--one-file-system of a far source"),
+        (wishes.upkeep.remove_sources && is_pull, "--remove-source-files of a far source"),
     ];
     cases.into_iter().find_map(|(is_asked, what)| is_asked.then(|| what.to_owned()))
 }

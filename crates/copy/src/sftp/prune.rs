@@ -34,7 +34,7 @@ pub(super) fn run(
     unread: u64,
 ) -> Result<Pruned, Error> {
     let options = transfer.options;
-    let Some(Deletion { entries_max, excluded }) = options.upkeep.delete else {
+    let Some(Deletion { entries_max, excluded }) = options.wishes.upkeep.delete else {
         return Ok(Pruned::default());
     };
     let tell = |path: Vec<u8>, reason: String| {
@@ -43,13 +43,13 @@ pub(super) fn run(
     let mut prune = Prune {
         target: FarTarget { far, put },
         permit: permit.clone(),
-        filter: if excluded { Filter::default() } else { filter(&options.patterns)? },
+        filter: if excluded { Filter::default() } else { filter(&options.wishes.patterns)? },
         rules: None,
         one_file_system: false,
         entries_max,
-        dry_run: options.dry_run,
+        dry_run: options.wishes.dry_run,
         backup: put.rules.backups.clone(),
-        itemise: options.upkeep.itemise,
+        itemise: options.wishes.upkeep.itemise,
         replaced: Vec::new(),
         known: Vec::new(),
         is_incomplete: false,
@@ -254,7 +254,9 @@ impl Prunable for FarTarget<'_> {
 impl FarTarget<'_> {
     /// Returns what was found, unless the server hides links in its lists: what seems to be in a folder may lie elsewhere.
     fn checked(&self, found: Extraneous) -> sealane_tree::Result<Extraneous> {
-        let Some(first) = found.entries.first().filter(|_| !self.put.rules.dry_run) else { return Ok(found) };
+        let Some(first) = found.entries.first().filter(|_| !self.put.rules.wishes.dry_run) else {
+            return Ok(found);
+        };
         let path = first.path.clone();
         let tried = self.far.reactor.run(async {
             let link = self.far.any()?;

@@ -85,30 +85,30 @@ pub(super) fn run(
     let wanted = Wanted {
         paths: &paths,
         name: name.as_deref().filter(|_| options.listed.is_none()),
-        following: options.following,
+        following: options.wishes.following,
         globs: transfer.has_globs(),
     };
     let (roots, missing) = far.reactor.run(roots::find(far, &wanted))?;
     let mut plan = plan(transfer);
-    plan.preserve.owner = options.preserve.owner.where_it(sealane_tree::may_give_away());
+    plan.wishes.preserve.owner = options.wishes.preserve.owner.where_it(sealane_tree::may_give_away());
     // The server knows its users by number.
-    let preserve = Preserve { numeric_ids: true, ..plan.preserve.clone() };
+    let preserve = Preserve { numeric_ids: true, ..plan.wishes.preserve.clone() };
     let changes = names::changes(&preserve, &names::told(&[0; 16]), &[0; 16])?;
     let (notices, pending) = bounded(NOTICES_MAX);
     let side = transfer.receiving_side(&plan, place, notices.clone())?;
     let Opened { mut receiving, prune, present, .. } = side.open(transfer.progress.clone())?;
-    claims::keep_unaltered(&mut receiving.files, options.trust_partial);
+    claims::keep_unaltered(&mut receiving.files, options.wishes.trust_partial);
     let resumed: u64 =
         receiving.files.resumable.partial.values().map(|partial| partial.ledger.covered_bytes()).sum();
-    tell_agreement(transfer, plan.preserve.owner, resumed, observer);
+    tell_agreement(transfer, plan.wishes.preserve.owner, resumed, observer);
     let outcome = told(&pending, observer, || {
         let pull = Pull {
             transfer,
             far,
             files: &receiving.files,
-            with_owner: plan.preserve.owner.is_wanted(),
+            with_owner: plan.wishes.preserve.owner.is_wanted(),
             changes,
-            filter: filter(&options.patterns)?,
+            filter: filter(&options.wishes.patterns)?,
             present: RefCell::new(present.as_ref().map(Target::writer)),
             preview: RefCell::new(receiving.files.preview()),
             replaced: RefCell::default(),
@@ -133,7 +133,7 @@ pub(super) fn run(
         failed: counts.failed.get() + counters.failed.load(Relaxed),
         deleted: pruned.deleted,
         undeleted: pruned.undeleted,
-        dropped: transfer.asked_for(receiving.files.dropped(), plan.preserve.owner),
+        dropped: transfer.asked_for(receiving.files.dropped(), plan.wishes.preserve.owner),
         resumed_bytes: resumed,
         ..summary(transfer, far)
     })
@@ -203,7 +203,7 @@ impl Pull<'_> {
             files: self.files,
             applier: RefCell::new(Applier::new(self.files, &receiving.stop)),
             next_file: Cell::new(0),
-            limiter: ends::limiter(plan, plan.limit_rate),
+            limiter: ends::limiter(plan, plan.wishes.limit_rate),
         };
         let _ = receiving.first_byte.set(std::time::Instant::now());
         self.far.reactor.run(async {
@@ -243,7 +243,7 @@ impl Pull<'_> {
     fn knows(&self, hash: [u8; 16]) {
         let mut known = self.known.borrow_mut();
         // With one hash too many nothing is deleted.
-        if self.transfer.options.upkeep.delete.is_some() && known.len() <= KNOWN_MAX {
+        if self.transfer.options.wishes.upkeep.delete.is_some() && known.len() <= KNOWN_MAX {
             known.push(hash);
         }
     }
@@ -264,7 +264,7 @@ impl Pull<'_> {
     async fn scan_root(&self, get: &Get<'_>, root: &Root) -> Result<(), Error> {
         let is_folder = root.attributes.kind() == FileKind::Directory;
         let Some(name) = &root.name else {
-            if !self.transfer.options.recursive {
+            if !self.transfer.options.wishes.recursive {
                 self.unfit(
                     &root.shown,
                     format!("{} is a folder and is skipped; -r copies it", text(&root.shown)),
@@ -277,7 +277,7 @@ impl Pull<'_> {
         if !is_folder && !self.filter.includes(name.file_name(), false) {
             return Ok(());
         }
-        if is_folder && !self.transfer.options.recursive {
+        if is_folder && !self.transfer.options.wishes.recursive {
             self.unfit(
                 &root.shown,
                 format!("{} is a folder and is skipped; -r copies it", text(&root.shown)),
@@ -312,7 +312,7 @@ impl Pull<'_> {
                 let link = self.far.any()?;
                 let at = below(&root.path, path.as_bytes());
                 let shown = self.shown(root, Some(&path));
-                let looked = match self.transfer.options.following {
+                let looked = match self.transfer.options.wishes.following {
                     Following::Everywhere => link.stat(&at).await,
                     _ => link.lstat(&at).await,
                 };
@@ -334,7 +334,7 @@ impl Pull<'_> {
                 }
                 let found = self.found(root, Some(&path), path.clone(), &attributes);
                 let is_entered = self.entry(get, found, &attributes)?;
-                if is_entered && is_whole && self.transfer.options.recursive {
+                if is_entered && is_whole && self.transfer.options.wishes.recursive {
                     walked = Some(path.clone());
                     self.scan_below(get, root, Some(path)).await?;
                 }
@@ -350,7 +350,7 @@ impl Pull<'_> {
         root: &Root,
         within: Option<RelativePath>,
     ) -> Result<(), Error> {
-        let follows = self.transfer.options.following == Following::Everywhere;
+        let follows = self.transfer.options.wishes.following == Following::Everywhere;
         let mut links = Vec::new();
         let mut folders = vec![within];
         while !folders.is_empty() {
@@ -453,7 +453,7 @@ impl Pull<'_> {
     fn is_empty(&self, root: &Root, folder: Option<RelativePath>) {
         let mut empty = self.empty.borrow_mut();
         // With one too many nothing is deleted.
-        if self.transfer.options.upkeep.delete.is_some() && empty.len() <= EMPTY_MAX {
+        if self.transfer.options.wishes.upkeep.delete.is_some() && empty.len() <= EMPTY_MAX {
             empty.push(match folder {
                 Some(folder) => self.name(root, &folder),
                 None => root.name.clone(),
@@ -524,7 +524,7 @@ impl Pull<'_> {
                 );
                 Ok(false)
             }
-            FileKind::File if !self.transfer.options.sizes.include(found.metadata.size_bytes) => {
+            FileKind::File if !self.transfer.options.wishes.sizes.include(found.metadata.size_bytes) => {
                 count(&self.counts.skipped, 1);
                 progress.files_done.fetch_add(1, Relaxed);
                 Ok(false)
@@ -550,12 +550,12 @@ impl Pull<'_> {
     /// Returns whether two times count as the same, one of which a server tells in whole seconds.
     fn has_time(&self, one: Timestamp, other: Timestamp) -> bool {
         let whole = |time: Timestamp| Timestamp { nanoseconds: 0, ..time };
-        self.transfer.options.upkeep.sameness.has(whole(one), whole(other))
+        self.transfer.options.wishes.upkeep.sameness.has(whole(one), whole(other))
     }
 
     /// Returns whether nothing is made of an entry because of what has its name, or has not.
     fn passes_over(&self, path: &RelativePath, kind: FileKind) -> bool {
-        let existing = self.transfer.options.upkeep.existing;
+        let existing = self.transfer.options.wishes.upkeep.existing;
         if !existing.matters() {
             return false;
         }
@@ -575,7 +575,7 @@ impl Pull<'_> {
             Some(writer) => writer.existing(&path).ok().flatten(),
             None => None,
         };
-        let sameness = self.transfer.options.upkeep.sameness;
+        let sameness = self.transfer.options.wishes.upkeep.sameness;
         let is_kept = |there: Timestamp| {
             !sameness.is_apart_from_time() && self.has_time(there, metadata.modified)
                 || there.seconds == metadata.modified.seconds
@@ -696,13 +696,13 @@ impl Pull<'_> {
         let Some(there) = there.filter(|there| there.entry_type == EntryType::File) else {
             return Ok(Held::Nothing);
         };
-        if options.update && there.metadata.modified.seconds > modified.seconds {
+        if options.wishes.update && there.metadata.modified.seconds > modified.seconds {
             return Ok(Held::Newer);
         }
-        let is_held = match options.upkeep.checksum {
+        let is_held = match options.wishes.upkeep.checksum {
             _ if there.metadata.size_bytes != size_bytes => false,
             true => self.has_content(found).await?,
-            false => options.skip_same && self.has_time(there.metadata.modified, modified),
+            false => options.wishes.skip_same && self.has_time(there.metadata.modified, modified),
         };
         Ok(if is_held { Held::Content } else { Held::Nothing })
     }
@@ -743,7 +743,7 @@ impl Pull<'_> {
             let untold = report.failed - report.errors.len() as u64;
             self.files.counters.failed.fetch_add(untold, Relaxed);
             report.errors.into_iter().for_each(|error| self.files.folder_failed(error));
-            if self.files.intake.fsync {
+            if self.files.intake.wishes.fsync {
                 target.sync()?;
             }
         }

@@ -99,7 +99,7 @@ pub(super) fn terms(streams: u16) -> Terms {
 pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
     // Records are not sealed.
     let engine = Arc::new(Inline::new(transfer.options.implementations));
-    Plan::of(transfer.options, terms(1), engine)
+    Plan::of(transfer.options.wishes.clone(), terms(1), engine)
 }
 
 /// Sends everything to a far host.
@@ -111,30 +111,24 @@ pub(super) fn run(
     let options = transfer.options;
     let (place, key, owner) = target(transfer, far)?;
     let mut plan = plan(transfer);
-    plan.preserve.owner = owner;
+    plan.wishes.preserve.owner = owner;
     let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
     let sought = Sought {
         paths: &paths,
         name: place.name.as_deref(),
-        following: options.following,
+        following: options.wishes.following,
         globs: false,
         listed: options.listed.as_deref(),
     };
     let has_input = transfer.sources.iter().any(is_standard_stream);
     let sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
     let permit = permit(transfer, place.name.as_deref(), &paths);
-    if options.upkeep.delete.is_some() {
+    if options.wishes.upkeep.delete.is_some() {
         prune::check(&permit)?;
     }
-    plan.changes = Arc::new(names::changes(&plan.preserve, &Numbers::default(), &[0; 16])?);
-    let walk = walk_options(
-        options.recursive,
-        options.one_file_system,
-        &plan.preserve,
-        &plan.changes,
-        &options.patterns,
-    )?;
-    if !options.dry_run {
+    plan.changes = Arc::new(names::changes(&plan.wishes.preserve, &Numbers::default(), &[0; 16])?);
+    let walk = walk_options(&plan)?;
+    if !options.wishes.dry_run {
         far.reactor.run(place.make(far))?;
     }
     let journal = journal(transfer, far, &place, key)?;
@@ -142,12 +136,8 @@ pub(super) fn run(
         far,
         root: &place.root,
         permit: &permit,
-        skip_same: options.skip_same,
-        update: options.update,
-        sameness: options.upkeep.sameness,
-        existing: options.upkeep.existing.matters(),
-        with_owner: owner.is_wanted(),
-        checksum: options.upkeep.checksum.then_some(&sources.source),
+        wishes: &plan.wishes,
+        checksum: options.wishes.upkeep.checksum.then_some(&sources.source),
     };
     transfer.progress.is_comparing.store(true, Relaxed);
     let (possessions, remains) = possessions(transfer, &place, &survey, journal.as_ref())?;
@@ -159,18 +149,13 @@ pub(super) fn run(
     let sending = Arc::new(ends::sending(&plan, possessions, notices.clone(), transfer.progress.clone())?);
     if has_input {
         let input = standard_input(&sending.filling.queue, place.name.as_deref())?;
-        match options.dry_run {
+        match options.wishes.dry_run {
             true => sending.filling.preview.hand_on(input.announcement.entry.clone()),
             false => sending.filling.queue.push_file(input),
         }
     }
     let rules = Rules {
-        owner,
-        fsync: options.fsync,
-        keep_newer: options.update,
-        itemise: options.upkeep.itemise,
-        folder_modes: options.preserve.folder_modes,
-        dry_run: options.dry_run,
+        wishes: plan.wishes.clone(),
         backups: ends::backups(&plan, place.name.as_deref()),
         key: journal.as_ref().map(|(journal, _)| resume::number(journal)),
         lease: key.filter(|_| journal.is_some()).map(|key| (lease_name(key), lease(permit.covers()))),
@@ -185,9 +170,9 @@ pub(super) fn run(
 
 /// Returns which names may be made at the far host: those of the sources, or of a list.
 fn permit(transfer: &Transfer<'_>, name: Option<&[u8]>, paths: &[Vec<u8>]) -> Permit {
-    let options = transfer.options;
-    let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
-    match &options.listed {
+    let wishes = &transfer.options.wishes;
+    let (recursive, hard_links) = (wishes.recursive, wishes.preserve.hard_links);
+    match &transfer.options.listed {
         Some(listed) => Permit::listed(listed, recursive, hard_links),
         None => Permit::new(name, paths.iter().map(Vec::as_slice), recursive, hard_links),
     }
@@ -196,7 +181,7 @@ fn permit(transfer: &Transfer<'_>, name: Option<&[u8]>, paths: &[Vec<u8>]) -> Pe
 /// Returns the place of the copy, the key of its journal, and the owners that can be kept there.
 fn target(transfer: &Transfer<'_>, far: &Far) -> Result<(Place, Option<[u8; 16]>, Ownership), Error> {
     let options = transfer.options;
-    if options.fsync && !far.any()?.has(Extension::Fsync) {
+    if options.wishes.fsync && !far.any()?.has(Extension::Fsync) {
         let message = format!("--fsync: the SFTP server of {} cannot flush files to disk", far.host);
         return Err(Error::new(ErrorKind::Refused, message));
     }
@@ -209,8 +194,8 @@ fn target(transfer: &Transfer<'_>, far: &Far) -> Result<(Place, Option<[u8; 16]>
     let key = resume::journal_key(transfer, &host, &sight.resolved);
     let state_dir = options.remote.state_dir.as_deref();
     let began = key.zip(state_dir).is_some_and(|(key, folder)| folder.join(file_name(key)).exists());
-    let place = sight.target(far, transfer.takes_several(), options.as_named, began)?;
-    Ok((place, key, options.preserve.owner.where_it(may_give?)))
+    let place = sight.target(far, transfer.takes_several(), options.wishes.as_named, began)?;
+    Ok((place, key, options.wishes.preserve.owner.where_it(may_give?)))
 }
 
 /// Opens the journal. Without a folder for it there is none, and interrupted large files are sent anew.
@@ -222,7 +207,7 @@ fn journal(
 ) -> Result<Option<(Journal, JournalState)>, Error> {
     let state_dir = transfer.options.remote.state_dir.as_deref();
     let folder = state_dir.and_then(|folder| Some((folder, resume::state_folder(folder).ok()?)));
-    let (Some(key), Some((folder, opened)), false) = (key, folder, transfer.options.dry_run) else {
+    let (Some(key), Some((folder, opened)), false) = (key, folder, transfer.options.wishes.dry_run) else {
         return Ok(None);
     };
     let (opened, mut state) = hold_journal(opened.as_fd(), key, folder, &[])?;
@@ -243,7 +228,7 @@ fn possessions(
     let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
     if !place.is_free {
         possessions = reactor.run(survey.possessions(&mut remains))?;
-        if !transfer.options.dry_run {
+        if !transfer.options.wishes.dry_run {
             reactor.run(remains.clear(far, &place.root))?;
         }
     }
@@ -261,7 +246,7 @@ pub(super) fn tell_agreement(
     observer: &mut dyn Observer,
 ) {
     observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..terms(1).agreement() }));
-    let preserve = &transfer.options.preserve;
+    let preserve = &transfer.options.wishes.preserve;
     if owner != preserve.owner {
         observer.notice(Notice::OwnersNotKept);
     }
@@ -335,7 +320,7 @@ impl Push<'_> {
         let source = &sources.source;
         let removal = walk
             .clone()
-            .filter(|_| options.upkeep.remove_sources && !options.dry_run)
+            .filter(|_| options.wishes.upkeep.remove_sources && !options.wishes.dry_run)
             .map(|walk| Removal { source: source.clone(), walk });
         let unnamed =
             |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
@@ -347,6 +332,7 @@ impl Push<'_> {
                 Some(walk) => scan::run(sending, source.walk(walk), || source.reader()),
             });
             let foretold = options
+                .wishes
                 .dry_run
                 .then(|| start(scope, "foretell", ends, || foretell(sending, source.reader())))
                 .flatten();
@@ -371,7 +357,7 @@ impl Push<'_> {
 
     fn summary(&self, owner: Ownership, pruned: Pruned, removed: Removed) -> Summary {
         let (put, finished) = (self.put, conclusion(self.sending));
-        let is_dry = self.transfer.options.dry_run;
+        let is_dry = self.transfer.options.wishes.dry_run;
         let entries = put.entries.get();
         Summary {
             bytes: if is_dry { put.foretold_bytes.get() } else { finished.bytes },
@@ -396,7 +382,7 @@ impl Push<'_> {
         removal: Option<Removal>,
     ) -> Result<(Pruned, Removed), Error> {
         let reactor = &self.far.reactor;
-        let is_dry = self.transfer.options.dry_run;
+        let is_dry = self.transfer.options.wishes.dry_run;
         reactor.hear(match is_dry {
             true => vec![self.sending.control.clone()],
             false => vec![self.sending.bells.clone(), self.sending.control.clone()],
@@ -570,7 +556,7 @@ impl Push<'_> {
         }
         let finished = conclusion(self.sending);
         let is_complete = finished.failed == finished.unfit && self.put.failed.get() == 0;
-        if is_complete && !self.transfer.options.dry_run {
+        if is_complete && !self.transfer.options.wishes.dry_run {
             reactor.run(async {
                 self.put.discard_abandoned().await;
                 Ok(())

@@ -39,7 +39,7 @@ use crate::{
     error::Error,
     journal::{Entry as JournalEntry, Identity, Journal, State as JournalState},
     ledger::Ledger,
-    options::Ownership,
+    options::Wishes,
     proto::{
         entry::{Announcement, Closing, Entry, Pack, decode},
         record::{Header, Kind as RecordKind},
@@ -58,16 +58,7 @@ use crate::{
 /// The rules for making entries.
 #[derive(Debug)]
 pub(super) struct Rules {
-    pub(super) owner: Ownership,
-    pub(super) fsync: bool,
-    /// Newer entries are not replaced by older ones.
-    pub(super) keep_newer: bool,
-    /// Every change is reported.
-    pub(super) itemise: bool,
-    /// Existing folders get the modes of their sources, too.
-    pub(super) folder_modes: bool,
-    /// Nothing is made: changes are only reported.
-    pub(super) dry_run: bool,
+    pub(super) wishes: Wishes,
     pub(super) backups: Option<Backups>,
     /// The identity of the transfer, if the same command can continue it.
     pub(super) key: Option<u64>,
@@ -289,7 +280,7 @@ impl Put {
     pub(super) async fn trouble(&self, link: &Link, doing: &str, path: &[u8], fault: Fault) -> Trouble {
         let trouble = self.far.trouble(link, &self.root, doing, self.shown(path), fault).await;
         match trouble {
-            Trouble::Entry(_) if self.entries.get() == 0 && !self.rules.dry_run => {
+            Trouble::Entry(_) if self.entries.get() == 0 && !self.rules.wishes.dry_run => {
                 self.closed_target(link, path).await.unwrap_or(trouble)
             }
             trouble => trouble,

@@ -126,7 +126,7 @@ pub(super) async fn claims(
     state: &JournalState,
     transfer: &Transfer<'_>,
 ) -> Result<Vec<(Identity, Vec<Claim>)>, Error> {
-    let trust = transfer.options.trust_partial;
+    let trust = transfer.options.wishes.trust_partial;
     let mut claimed = Vec::new();
     for (&identity, partial) in &state.partial {
         let Some(at) = part(place, partial) else { continue };

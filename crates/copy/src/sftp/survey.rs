@@ -11,7 +11,7 @@ use sealane_tree::{RelativePath, Source, Timestamp};
 
 use crate::{
     error::{Error, ErrorKind},
-    options::Sameness,
+    options::{Sameness, Upkeep, Wishes},
     proto::entry::{attributes, content_identity, identity_by_seconds, known_identity, path_hash},
     receive::permit::Permit,
     send::fill::{POSSESSIONS_MAX, Possessions},
@@ -126,13 +126,8 @@ pub(super) struct Survey<'a> {
     pub(super) far: &'a Far,
     pub(super) root: &'a [u8],
     pub(super) permit: &'a Permit,
-    pub(super) skip_same: bool,
-    pub(super) update: bool,
-    pub(super) sameness: Sameness,
-    /// All names count.
-    pub(super) existing: bool,
-    /// Owners are kept, and so compared.
-    pub(super) with_owner: bool,
+    /// Owners that are kept are compared.
+    pub(super) wishes: &'a Wishes,
     /// Sources whose content is compared with files of the same size.
     pub(super) checksum: Option<&'a Source>,
 }
@@ -140,9 +135,11 @@ pub(super) struct Survey<'a> {
 impl Survey<'_> {
     /// Examines every file that sent entries may replace, and notes unfinished ones.
     pub(super) async fn possessions(&self, remains: &mut Remains) -> Result<Possessions, Error> {
-        let sameness = self.sameness;
+        let Wishes { skip_same, update, upkeep: Upkeep { sameness, existing, .. }, .. } = *self.wishes;
         let mut kept = Possessions { whole_seconds: true, sameness, ..Possessions::default() };
-        if !self.skip_same && !self.update && !self.existing && self.checksum.is_none() {
+        // All names count.
+        let existing = existing.matters();
+        if !skip_same && !update && !existing && self.checksum.is_none() {
             return Ok(kept);
         }
         let mut folders = Vec::new();
@@ -150,7 +147,7 @@ impl Survey<'_> {
         match self.permit.names() {
             Some(names) => {
                 let mut paths: Vec<_> = names.filter_map(|name| RelativePath::new(name).ok()).collect();
-                if self.existing {
+                if existing {
                     let above =
                         |path: &RelativePath| std::iter::successors(path.parent(), RelativePath::parent);
                     let above: HashSet<_> = paths.iter().flat_map(above).collect();
@@ -199,7 +196,7 @@ impl Survey<'_> {
             || false,
         )
         .await?;
-        if self.existing && kept.done.len() + kept.dated.len() + files.len() >= POSSESSIONS_MAX {
+        if existing && kept.done.len() + kept.dated.len() + files.len() >= POSSESSIONS_MAX {
             let message =
                 "--existing and --ignore-existing: there are too many files at the target to remember them";
             return Err(Error::new(ErrorKind::Refused, message));
@@ -218,7 +215,8 @@ impl Survey<'_> {
         kept: &mut Possessions,
         files: &mut Vec<(RelativePath, Attributes)>,
     ) {
-        if self.existing {
+        let (wishes, sameness) = (self.wishes, self.wishes.upkeep.sameness);
+        if wishes.upkeep.existing.matters() {
             // Nothing is older.
             kept.dated.insert(path_hash(&path), Timestamp { seconds: i64::MIN, nanoseconds: 0 });
         }
@@ -226,18 +224,18 @@ impl Survey<'_> {
             return;
         }
         let there = metadata(found);
-        if self.update || self.sameness.window_seconds().is_some() {
+        if wishes.update || sameness.window_seconds().is_some() {
             kept.dated.insert(path_hash(&path), there.modified);
         }
         if self.checksum.is_some() {
             files.push((path, *found));
-        } else if self.skip_same {
-            let identity = match self.sameness {
+        } else if wishes.skip_same {
+            let identity = match sameness {
                 Sameness::Time => identity_by_seconds(&path, &there),
                 sameness => known_identity(&path, &there, sameness),
             };
-            let is_apart = self.sameness.is_apart_from_time();
-            kept.done.insert(identity, attributes(&there, is_apart, self.with_owner));
+            let with_owner = wishes.preserve.owner.is_wanted();
+            kept.done.insert(identity, attributes(&there, sameness.is_apart_from_time(), with_owner));
         }
     }
 
@@ -273,7 +271,7 @@ impl Survey<'_> {
             }
             match reading.next().await {
                 Some((path, size_bytes, found, Ok(Some(digest)))) => {
-                    let there = attributes(&metadata(&found), true, self.with_owner);
+                    let there = attributes(&metadata(&found), true, self.wishes.preserve.owner.is_wanted());
                     kept.done.insert(content_identity(&path, size_bytes, &digest), there);
                 }
                 Some((_, _, _, Err(Fault::Lost))) => return Err(self.far.lost()),

@@ -1,7 +1,7 @@
 //! A near host, and a far one with only an SFTP server; trees to copy between them, and comparisons of the results.
 
 use crate::skip;
-use sealane_copy::{Error, FarEnd, Location, Notice, Options, Progress, Summary, copy};
+use sealane_copy::{Error, FarEnd, Location, Notice, Options, Progress, Summary, Wishes, copy};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -21,6 +21,13 @@ pub(crate) const LARGE_BYTES: usize = 3_000_011;
 pub(crate) struct Scene {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) server: &'static str,
+}
+
+/// Returns the options with other wishes.
+pub(crate) fn wishing(options: &Options, change: impl FnOnce(&mut Wishes)) -> Options {
+    let mut options = options.clone();
+    change(&mut options.wishes);
+    options
 }
 
 impl Scene {
@@ -78,7 +85,8 @@ impl Scene {
     }
 
     pub(crate) fn options(&self) -> Options {
-        let mut options = Options { recursive: true, timeout: Duration::from_secs(20), ..Options::default() };
+        let wishes = Wishes { recursive: true, timeout: Duration::from_secs(20), ..Wishes::default() };
+        let mut options = Options { wishes, ..Options::default() };
         options.remote.ssh_program = Some(self.at("ssh").into());
         options.remote.far_end = FarEnd::Sftp;
         options.remote.state_dir = Some(self.at("state"));

@@ -189,7 +189,7 @@ impl Deltas {
                     sending.filling.progress.bytes_found.fetch_sub(bytes, Relaxed);
                     self.begin(&sending.filling.queue, file, (data, &left), old);
                 }
-                None => file.forget_digest(sending.filling.digest),
+                None => file.forget_digest(sending.filling.wishes.digest),
             }
         }
         sending.control.ring();
@@ -458,7 +458,7 @@ fn publish(sending: &Sending, file: &Arc<SendFile>, planned: Vec<Planned>) {
 fn begin_again(sending: &Sending, compared: &Compared) {
     let filling = &sending.filling;
     let number = filling.queue.next_file();
-    let file = compared.file.again(number, compared.data.clone(), filling.digest);
+    let file = compared.file.again(number, compared.data.clone(), filling.wishes.digest);
     let bytes: u64 = compared.data.iter().map(|range| range.end - range.start).sum();
     filling.progress.bytes_found.fetch_add(bytes, Relaxed);
     if compared.file.is_closed() {

@@ -16,7 +16,6 @@ use crate::{
     proto::message::{Hello, LISTED_MESSAGES_MAX, Message, Request, Role},
     session::{
         agree::{self, Terms},
-        ends::Plainness,
         messages,
         place::{self, Place},
     },
@@ -43,8 +42,8 @@ impl Asked {
         };
         let listed = listed(channel, &request, deadline)?;
         let paths = listed.as_deref().map_or(0, <[_]>::len);
-        let plain = Plainness { digest: request.digest, dry_run: request.dry_run, sink: request.sink };
-        if request.portion.is_some() && (!plain.fits_portion(paths) || request.journal.is_none()) {
+        let may_be_portion = request.wishes.fit_portion(paths) && request.journal.is_some();
+        if request.wishes.portion.is_some() && !may_be_portion {
             return Err(Error::protocol("a part of a file is one listed path, without a digest"));
         }
         Ok(Self { request, frame, listed })
@@ -93,8 +92,8 @@ pub(super) fn terms(
 pub(super) fn rights(request: &Request, rules: &Rules) -> Result<(), Error> {
     let refuse = |message: String| Err(Error::new(ErrorKind::Refused, message));
     let (is_permitted, what, deletes) = match request.role {
-        Role::Push => (rules.may_write, "write", request.upkeep.delete.is_some()),
-        Role::Pull => (rules.may_read, "read", request.upkeep.remove_sources),
+        Role::Push => (rules.may_write, "write", request.wishes.upkeep.delete.is_some()),
+        Role::Pull => (rules.may_read, "read", request.wishes.upkeep.remove_sources),
     };
     if !is_permitted {
         return refuse(format!("this peer has no right to {what} here"));
@@ -112,9 +111,9 @@ pub(super) fn rights(request: &Request, rules: &Rules) -> Result<(), Error> {
 /// Returns the place where a push writes, unless its content is dropped.
 pub(super) fn target(request: &Request, rules: &Rules) -> Result<Option<Place>, Error> {
     match request.paths.as_slice() {
-        [path] if request.role == Role::Push && request.sink == Sink::Files => {
+        [path] if request.role == Role::Push && request.wishes.sink == Sink::Files => {
             let journal = request.journal.map(|name| rules.journal(name));
-            let (into_directory, as_named) = (request.into_directory, request.as_named);
+            let (into_directory, as_named) = (request.into_directory, request.wishes.as_named);
             let asked = place::Asked { path, into_directory, as_named, journal };
             place::target(asked, rules.confinement.as_ref()).map(Some)
         }
