@@ -27,7 +27,8 @@ use crate::{
         join::Prover,
         keys::TransferKeys,
         message::{
-            Accept, DataPath, Hello, LANES_MAX, MasterSecret, Message, Numbers, Request, Role, STREAMS_MAX,
+            Abort, Accept, DataPath, Hello, LANES_MAX, MasterSecret, Message, Numbers, Request, Role,
+            STREAMS_MAX,
         },
     },
     receive::permit::{ITSELF, Permit, last_component},
@@ -240,7 +241,7 @@ impl Transfer<'_> {
     ) -> Result<Summary, Error> {
         let options = self.options;
         let clock = CpuClock::default();
-        let (accept, accept_frame) = self.answer(channel)?;
+        let (accept, accept_frame) = self.answer(channel, Error::from)?;
         let OwnRequest { request, frame } = &asked;
         let terms = self.hold_to(terms, (request.wishes.compression, request.wishes.delta), &accept)?;
         let keys = self.keys(channel, request, frame, &accept_frame)?;
@@ -321,14 +322,19 @@ impl Transfer<'_> {
         Preserve { owner, privileges, ..self.options.wishes.preserve.clone() }
     }
 
-    /// Waits for the answer to the request, as long as the far end says that it will come.
-    fn answer(&self, channel: &mut Channel) -> Result<(Accept, Vec<u8>), Error> {
+    /// Waits for the answer to the request, as long as the far end says that it will come; `refused` turns a refusal into an
+    /// error.
+    pub(super) fn answer(
+        &self,
+        channel: &mut Channel,
+        refused: impl FnOnce(Abort) -> Error,
+    ) -> Result<(Accept, Vec<u8>), Error> {
         loop {
             match messages::receive(channel, Instant::now() + self.options.wishes.timeout)? {
                 (Message::Accept(accept), frame) => return Ok((accept, frame)),
                 (Message::Waiting, _) if !self.progress.cancel.load(Relaxed) => {}
                 (Message::Waiting, _) => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
-                (Message::Abort(abort), _) => return Err(abort.into()),
+                (Message::Abort(abort), _) => return Err(refused(abort)),
                 _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
             }
         }
@@ -400,6 +406,22 @@ impl Transfer<'_> {
         })
     }
 
+    /// Returns which names may be made at the target, where `name` is that of the only source: those of the sources, or of a
+    /// list.
+    pub(crate) fn permit(&self, name: Option<&[u8]>) -> Permit {
+        let wishes = &self.options.wishes;
+        let (recursive, hard_links) = (wishes.recursive, wishes.preserve.hard_links);
+        let paths: Vec<_> = self.sources.iter().map(far_path).collect();
+        let names = paths.iter().map(Vec::as_slice);
+        match &self.options.listed {
+            Some(listed) => Permit::listed(listed, recursive, hard_links),
+            None if self.role == Role::Pull && self.has_globs() => {
+                Permit::matching(names, recursive, hard_links)
+            }
+            None => Permit::new(name, names, recursive, hard_links),
+        }
+    }
+
     /// Returns the receiving side at this end of a pull.
     pub(crate) fn receiving_side<'a>(
         &'a self,
@@ -407,19 +429,10 @@ impl Transfer<'_> {
         own_place: Option<Place>,
         notices: Sender<Notice>,
     ) -> Result<ReceivingSide<'a>, Error> {
-        let wishes = &self.options.wishes;
-        let paths: Vec<_> = self.sources.iter().map(far_path).collect();
-        let name = own_place.as_ref().and_then(|place| place.name.as_deref());
-        let names = paths.iter().map(Vec::as_slice);
-        let (recursive, hard_links) = (wishes.recursive, wishes.preserve.hard_links);
-        let permit = match &self.options.listed {
-            Some(listed) => Permit::listed(listed, recursive, hard_links),
-            None if self.has_globs() => Permit::matching(names, recursive, hard_links),
-            None => Permit::new(name, names, recursive, hard_links),
-        };
+        let permit = self.permit(own_place.as_ref().and_then(|place| place.name.as_deref()));
         Ok(ReceivingSide {
             plan,
-            permit: permit.with_specials(wishes.preserve.specials),
+            permit: permit.with_specials(self.options.wishes.preserve.specials),
             modes: ModeRules::default(),
             may_own: true,
             place: own_place,

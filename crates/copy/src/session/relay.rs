@@ -299,15 +299,7 @@ impl Transfer<'_> {
         for paths in list_messages(self.options.listed.as_deref()) {
             messages::send(channel, &Message::Listed(paths.to_vec()))?;
         }
-        loop {
-            match messages::receive(channel, Instant::now() + self.options.wishes.timeout)?.0 {
-                Message::Accept(accept) => return Ok(accept),
-                Message::Waiting if !self.progress.cancel.load(Relaxed) => {}
-                Message::Waiting => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
-                Message::Abort(abort) => return Err(naming(abort.into(), self.far)),
-                _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
-            }
-        }
+        Ok(self.answer(channel, |abort| naming(abort.into(), self.far))?.0)
     }
 }
 

@@ -23,8 +23,8 @@ use futures_util::{
 };
 use sealane_sftp::{Attributes, FileKind, Request};
 use sealane_tree::{
-    Changes, EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName,
-    Timestamp, Writer,
+    Changes, EntryType, Existing, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target,
+    TempName, Timestamp, Writer,
 };
 
 use crate::{
@@ -553,16 +553,18 @@ impl Pull<'_> {
         self.transfer.options.wishes.upkeep.sameness.has(whole(one), whole(other))
     }
 
+    /// Returns what has a name in the target, if that is examined.
+    fn there(&self, path: &RelativePath) -> Option<Existing> {
+        self.present.borrow_mut().as_mut()?.existing(path).ok()?
+    }
+
     /// Returns whether nothing is made of an entry because of what has its name, or has not.
     fn passes_over(&self, path: &RelativePath, kind: FileKind) -> bool {
         let existing = self.transfer.options.wishes.upkeep.existing;
         if !existing.matters() {
             return false;
         }
-        let there = match self.present.borrow_mut().as_mut() {
-            Some(writer) => writer.existing(path).ok().flatten().map(|there| there.entry_type),
-            None => None,
-        };
+        let there = self.there(path).map(|there| there.entry_type);
         let are_folders = kind == FileKind::Directory && there == Some(EntryType::Directory);
         existing.passes_over(there.is_some(), are_folders)
     }
@@ -571,10 +573,7 @@ impl Pull<'_> {
     /// precision, it is kept.
     fn bare(&self, found: &Found, kind: Kind) -> Entry {
         let (path, mut metadata) = (found.path.clone(), found.metadata.clone());
-        let there = match self.present.borrow_mut().as_mut() {
-            Some(writer) => writer.existing(&path).ok().flatten(),
-            None => None,
-        };
+        let there = self.there(&path);
         let sameness = self.transfer.options.wishes.upkeep.sameness;
         let is_kept = |there: Timestamp| {
             !sameness.is_apart_from_time() && self.has_time(there, metadata.modified)
@@ -689,11 +688,7 @@ impl Pull<'_> {
     async fn held(&self, found: &Found) -> Result<Held, Error> {
         let options = self.transfer.options;
         let Metadata { size_bytes, modified, .. } = found.metadata;
-        let there = match self.present.borrow_mut().as_mut() {
-            Some(writer) => writer.existing(&found.path).ok().flatten(),
-            None => None,
-        };
-        let Some(there) = there.filter(|there| there.entry_type == EntryType::File) else {
+        let Some(there) = self.there(&found.path).filter(|there| there.entry_type == EntryType::File) else {
             return Ok(Held::Nothing);
         };
         if options.wishes.update && there.metadata.modified.seconds > modified.seconds {
@@ -709,10 +704,8 @@ impl Pull<'_> {
 
     async fn has_content(&self, found: &Found) -> Result<bool, Error> {
         let size_bytes = found.metadata.size_bytes;
-        let opened = match self.present.borrow_mut().as_mut() {
-            Some(writer) => writer.read_existing(&found.path).ok(),
-            None => None,
-        };
+        let opened =
+            self.present.borrow_mut().as_mut().and_then(|writer| writer.read_existing(&found.path).ok());
         let is_over = || self.transfer.progress.cancel.load(Relaxed);
         let Some(file) = opened else { return Ok(false) };
         if let Some(sum) = self.far.sum(&found.at, size_bytes).await {

@@ -122,7 +122,7 @@ pub(super) fn run(
     };
     let has_input = transfer.sources.iter().any(is_standard_stream);
     let sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
-    let permit = permit(transfer, place.name.as_deref(), &paths);
+    let permit = transfer.permit(place.name.as_deref());
     if options.wishes.upkeep.delete.is_some() {
         prune::check(&permit)?;
     }
@@ -166,16 +166,6 @@ pub(super) fn run(
     let walk = (!has_input).then_some(walk);
     let (pruned, removed) = told(&pending, observer, || push.run_beside_scan(sources, walk, &permit))?;
     Ok(push.summary(owner, pruned, removed))
-}
-
-/// Returns which names may be made at the far host: those of the sources, or of a list.
-fn permit(transfer: &Transfer<'_>, name: Option<&[u8]>, paths: &[Vec<u8>]) -> Permit {
-    let wishes = &transfer.options.wishes;
-    let (recursive, hard_links) = (wishes.recursive, wishes.preserve.hard_links);
-    match &transfer.options.listed {
-        Some(listed) => Permit::listed(listed, recursive, hard_links),
-        None => Permit::new(name, paths.iter().map(Vec::as_slice), recursive, hard_links),
-    }
 }
 
 /// Returns the place of the copy, the key of its journal, and the owners that can be kept there.
