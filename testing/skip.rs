@@ -29,3 +29,16 @@ pub(crate) fn unless(missing: Option<impl Display>) -> Option<()> {
         None
     })
 }
+
+/// Returns the value, or reports, as [`skip`] does, why there is none.
+#[track_caller]
+pub(crate) fn or_skip<T>(made: Result<T, impl Display>) -> Option<T> {
+    unless(made.as_ref().err())?;
+    made.ok()
+}
+
+/// Does the same as [`or_skip`], and says that there is no `what`.
+#[track_caller]
+pub(crate) fn without<T>(what: &str, made: Result<T, impl Display>) -> Option<T> {
+    or_skip(made.map_err(|problem| format!("no {what}: {problem}")))
+}

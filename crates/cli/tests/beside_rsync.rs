@@ -7,7 +7,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{sealane, skip, text};
+use program::{or_skip, sealane, skip, text};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, lgetxattr, llistxattr, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ impl Scene {
         }
         let served = Served::start(None);
         served.grant(ALL_RIGHTS);
-        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped)).ok();
+        let sshd = or_skip(PrivateSshd::start());
         Some(Self { served, sshd })
     }
 

@@ -6,7 +6,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{skip, write};
+use program::{or_skip, skip, write};
 use sshd::PrivateSshd;
 use std::fs;
 use std::path::Path;
@@ -156,10 +156,7 @@ fn a_daemon_without_compression_refuses_who_insists() {
 
 #[test]
 fn over_sftp_the_user_hears_what_compresses_there() {
-    let sshd = match PrivateSshd::start() {
-        Ok(sshd) => sshd,
-        Err(reason) => return skip(&reason),
-    };
+    let Some(sshd) = or_skip(PrivateSshd::start()) else { return };
     let home = tempfile::tempdir().expect("a folder");
     write(&home.path().join("file"), &words(1000));
     let at = |name: &str| home.path().join(name).to_str().expect("UTF-8").to_owned();

@@ -6,7 +6,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{skip, write};
+use program::{or_skip, skip, write};
 use sshd::PrivateSshd;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -441,10 +441,7 @@ fn who_may_not_read_is_told_no_signatures() {
 
 #[test]
 fn an_sftp_server_compares_nothing() {
-    let sshd = match PrivateSshd::start() {
-        Ok(sshd) => sshd,
-        Err(reason) => return skip(&reason),
-    };
+    let Some(sshd) = or_skip(PrivateSshd::start()) else { return };
     let home = tempfile::tempdir().expect("a folder");
     let at = |name: &str| utf8(home.path().join(name));
     let old = old_version(MEBIBYTE);

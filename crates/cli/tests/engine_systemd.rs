@@ -4,7 +4,7 @@
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
-use skip::skip;
+use skip::{skip, unless};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -68,9 +68,7 @@ fn try_out(part: &str, libraries: &Path) -> String {
 
 #[test]
 fn servers_sign_under_systemd() {
-    if let Some(why) = missing(&["/usr/sbin/nginx", "/usr/sbin/haproxy"]) {
-        return skip(why);
-    }
+    let Some(()) = unless(missing(&["/usr/sbin/nginx", "/usr/sbin/haproxy"])) else { return };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_sealane"));
     let built = program.parent().expect("a folder");
     // Cargo puts it into the first of them before tests, and into the other one when all is built.
@@ -85,9 +83,7 @@ fn servers_sign_under_systemd() {
 /// It reads its files again, forwards for its interfaces, and leaves nothing, within the sandbox of its unit.
 #[test]
 fn a_tunnel_runs_and_reloads_under_systemd() {
-    if let Some(why) = missing(&["/usr/sbin/ip"]) {
-        return skip(why);
-    }
+    let Some(()) = unless(missing(&["/usr/sbin/ip"])) else { return };
     let told = try_out("tunnel", Path::new(""));
     assert!(told.contains("a site file that is wrong"), "{told}");
 }

@@ -11,7 +11,7 @@ mod sshd;
 mod support;
 
 use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
-use program::{events, sealane, skip, text, write};
+use program::{events, or_skip, sealane, skip, text, write};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -173,10 +173,7 @@ fn kills_of_movers_and_of_the_coordinator_lose_nothing() {
 #[test]
 fn kills_of_a_queue_server_lose_nothing_either() {
     let Some(scene) = Scene::set() else { return };
-    let mut served = match nats::Served::start() {
-        Ok(served) => served,
-        Err(why) => return skip(&why),
-    };
+    let Some(mut served) = or_skip(nats::Served::start()) else { return };
     let address = served.address();
     kills(&scene, &["--queue", &address], || served.restart());
 }
@@ -414,10 +411,7 @@ fn a_worker_that_lies_moves_nobody_else() {
     use sealane_fleet::nats::NatsQueue;
     use sealane_fleet::{Queue, Taken};
     let Some(scene) = Scene::set() else { return };
-    let served = match nats::Served::start() {
-        Ok(served) => served,
-        Err(why) => return skip(&why),
-    };
+    let Some(served) = or_skip(nats::Served::start()) else { return };
     plant(&scene.at("data"), 8, 30);
     for folder in ["in", "elsewhere"] {
         fs::create_dir(scene.at(folder)).expect("a folder");
@@ -539,9 +533,9 @@ fn a_run_on_a_queue_server_is_done_by_workers_that_come() {
     };
     let users = rights("ours", "coordinator") + &rights("worker", "worker");
     let clients = pem(&ours) + &pem(&worker);
-    let served = match nats::Served::protected(&scene.at("server"), &pem(&server), &clients, &users) {
-        Ok(served) => served,
-        Err(why) => return skip(&why),
+    let Some(served) = or_skip(nats::Served::protected(&scene.at("server"), &pem(&server), &clients, &users))
+    else {
+        return;
     };
     plant(&scene.at("data"), 7, 100);
     plant_large(&scene.at("data/large"), 7, 5 << 20);

@@ -10,7 +10,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{sealane, skip, write};
+use program::{or_skip, sealane, write};
 use sshd::PrivateSshd;
 use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
@@ -80,8 +80,7 @@ impl Scene {
     fn set() -> Self {
         let served = Served::start(None);
         served.grant(RIGHTS);
-        let sshd = PrivateSshd::start();
-        let sshd = sshd.map_err(|skipped| skip(&skipped)).ok();
+        let sshd = or_skip(PrivateSshd::start());
         let second = served.home().with_file_name("second");
         fs::create_dir(&second).expect("a folder");
         let key = sealane(&["id"]).env("HOME", &second).output().expect("the program starts");

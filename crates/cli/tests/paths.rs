@@ -6,7 +6,7 @@ mod program;
 mod support;
 
 use namespaces::{End, try_ip};
-use program::{sealane, skip, text, write};
+use program::{or_skip, sealane, text, write};
 use rustix::process::geteuid;
 use std::fs;
 use std::path::Path;
@@ -100,10 +100,7 @@ fn identify(home: &Path) -> String {
 
 #[test]
 fn a_path_that_swallows_large_packets_gets_small_ones() {
-    let chain = match Chain::make() {
-        Ok(chain) => chain,
-        Err(reason) => return skip(&reason),
-    };
+    let Some(chain) = or_skip(Chain::make()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let utf8 = |name: &str| path(name).to_str().expect("UTF-8").to_owned();

@@ -12,7 +12,7 @@ mod servers;
 #[path = "../../../testing/sshd.rs"]
 mod sshd;
 
-use program::{pattern, sealane, skip, text, write};
+use program::{or_skip, pattern, sealane, text, write};
 use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -28,7 +28,7 @@ struct Scene {
 
 impl Scene {
     fn set() -> Option<Self> {
-        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped)).ok()?;
+        let sshd = or_skip(PrivateSshd::start())?;
         let folder = tempfile::tempdir().expect("a folder");
         let tree = folder.path().join("tree");
         fs::create_dir_all(tree.join("sub")).expect("folders");

@@ -5,7 +5,7 @@ mod program;
 mod sshd;
 
 use program::terminal::Terminal;
-use program::{pattern, sealane, skip, text, write};
+use program::{or_skip, pattern, sealane, skip, text, write};
 use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ struct Scene {
 
 impl Scene {
     fn set() -> Option<Self> {
-        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped)).ok()?;
+        let sshd = or_skip(PrivateSshd::start())?;
         let folder = tempfile::tempdir().expect("a folder");
         let tree = folder.path().join("tree");
         fs::create_dir_all(tree.join("sub")).expect("folders");

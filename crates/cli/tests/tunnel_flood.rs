@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ike_flood::{PROPOSAL, first_message};
 use network::Net;
 use network::namespaces::ip;
-use program::{pattern, skip};
+use program::{pattern, unless};
 
 /// Strangers' messages per second; a slow machine sends fewer. A gateway that is not optimised takes several times as long
 /// for each.
@@ -65,9 +65,7 @@ fn most_kib(process: u32) -> u64 {
 
 #[test]
 fn strangers_by_the_ten_thousands_keep_nobody_out() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(network::missing()) else { return };
     let mut net = Net::new("fl", &["a", "b", "c", "x"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
     net.link([("c", "o0", "10.93.0.1/24"), ("b", "o1", "10.93.0.2/24")], 1500);

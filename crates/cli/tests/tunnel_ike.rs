@@ -37,10 +37,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clients::install;
 use network::Net;
 use network::namespaces::ip;
 use network::strongswan::{self, StrongSwan, wait_for};
-use program::{pattern, skip, text};
+use program::{pattern, text, unless, without};
 
 const PSK: &str = "0123456789abcdef0123456789abcdef";
 /// Inner addresses: ours and the peer's.
@@ -49,10 +50,7 @@ const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
 /// Makes two hosts with a cable between them, `a` at 10.90.0.1 and `b` at 10.90.0.2, for gateways of ours; if that cannot
 /// be, the test is skipped.
 fn own_hosts(tag: &str) -> Option<Net> {
-    if let Some(why) = network::missing() {
-        skip(&why);
-        return None;
-    }
+    unless(network::missing())?;
     let net = Net::new(tag, &["a", "b"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
     secret(net.folder.path(), "psk", &format!("{PSK}\n"));
@@ -61,10 +59,7 @@ fn own_hosts(tag: &str) -> Option<Net> {
 
 /// Makes the same hosts for a gateway of ours and a strongSwan on `b`, unless it is `missing`.
 fn two_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
-    if let Some(why) = missing() {
-        skip(&why);
-        return None;
-    }
+    unless(missing())?;
     let net = own_hosts(tag)?;
     // strongSwan's routes require an address in its own network.
     ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
@@ -79,17 +74,12 @@ fn behind_nat(tag: &str) -> Option<Net> {
     net.link([("r", "i1", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
     ip(&format!("-n {} route add default via 192.168.7.1", net.name("a")));
     ip(&format!("-n {} address add {}/32 dev lo", net.name("b"), INNER[1]));
-    for rule in [
+    let rules = [
         "add table ip nat",
         "add chain ip nat out { type nat hook postrouting priority 100 ; }",
         "add rule ip nat out oifname i1 masquerade random",
-    ] {
-        let output = net.command("r", "nft", "").arg(rule).output().expect("ip runs");
-        if !output.status.success() {
-            skip(format!("no address translation: {}", text(&output.stderr)));
-            return None;
-        }
-    }
+    ];
+    net.filter("r", "address translation", &rules)?;
     Some(net)
 }
 
@@ -309,8 +299,16 @@ fn ends_that_differ_about_pfs_stay_joined_and_say_so() {
     }
 }
 
-/// Makes an authority and the certificates of both ends, in PEM, with OpenSSL.
-fn certificates(folder: &Path, kind: &str) -> Result<(), String> {
+/// A kind of keys, in the words of `openssl genpkey`.
+const P256: &str = "EC -pkeyopt ec_paramgen_curve:P-256";
+
+/// Makes an authority and the certificates of both ends, in PEM; if that cannot be, the test is skipped.
+fn certificates(folder: &Path, kind: &str) -> Option<()> {
+    without("certificates", try_certificates(folder, kind))
+}
+
+/// Makes the same with OpenSSL.
+fn try_certificates(folder: &Path, kind: &str) -> Result<(), String> {
     let openssl = |arguments: &str| {
         let output = Command::new("openssl")
             .args(arguments.split(' '))
@@ -334,30 +332,22 @@ fn certificates(folder: &Path, kind: &str) -> Result<(), String> {
             "x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -extfile extensions -out {name}.crt"
         ))?;
         openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"))?;
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(folder.join(format!("{name}.key")), mode).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
 #[test]
 fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
-    if let Some(why) = strongswan::missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(strongswan::missing()) else { return };
     let Some(mut net) = behind_nat("kn") else { return };
     let folder = net.folder.path().to_owned();
-    if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(format!("no certificates: {problem}"));
-    }
+    let Some(()) = certificates(&folder, P256) else { return };
     let local = "auth = pubkey\n            certs = branch.crt";
     let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16"];
     let text = connections(proposals, local, "auth = pubkey", "remote_addrs = %any", "");
-    let far = StrongSwan::start(&mut net, "b", &text, |swanctl| {
-        for (name, to) in [("ca.crt", "x509ca"), ("branch.crt", "x509"), ("branch.key", "private")] {
-            fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
-        }
-    });
-    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
-    secret(&folder, "hq.key", &key);
+    let far = StrongSwan::start(&mut net, "b", &text, |swanctl| install(&folder, swanctl, "branch"));
     let ike = "private-key = \"hq.key\"\ncertificate = \"hq.crt\"\nca = \"ca.crt\"";
     net.gateway("a", 1400, &site(ENDPOINT, ike));
     net.wait_for_ping("a", INNER[1]);
@@ -391,22 +381,14 @@ fn each_network_of_a_peer_with_an_association_for_each_is_reached() {
 fn strongswan_is_known_by_the_subject_of_its_certificate() {
     let Some(mut net) = two_hosts("dn", strongswan::missing) else { return };
     let folder = net.folder.path().to_owned();
-    if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(format!("no certificates: {problem}"));
-    }
+    let Some(()) = certificates(&folder, P256) else { return };
     let local = "auth = pubkey\n            certs = branch.crt";
     let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16"];
     let text = connections(proposals, local, "auth = pubkey", "remote_addrs = %any", "");
     let text = text
         .replace("            id = branch.example\n", "")
         .replace("id = hq.example", "id = \"CN=hq.example\"");
-    StrongSwan::start(&mut net, "b", &text, |swanctl| {
-        for (name, to) in [("ca.crt", "x509ca"), ("branch.crt", "x509"), ("branch.key", "private")] {
-            fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
-        }
-    });
-    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
-    secret(&folder, "hq.key", &key);
+    StrongSwan::start(&mut net, "b", &text, |swanctl| install(&folder, swanctl, "branch"));
     let ike = "private-key = \"hq.key\"\ncertificate = \"hq.crt\"\nca = \"ca.crt\"";
     let own = site(ENDPOINT, ike).replace("\"branch.example\"", "\"CN=branch.example\"");
     net.gateway("a", 1400, &own.replace("\"hq.example\"", "\"cn=hq.example\""));
@@ -418,9 +400,7 @@ fn strongswan_is_known_by_the_subject_of_its_certificate() {
 fn strongswan_is_joined_by_public_keys_without_certificates() {
     let Some(mut net) = two_hosts("kp", strongswan::missing) else { return };
     let folder = net.folder.path().to_owned();
-    if let Err(problem) = certificates(&folder, "ED25519") {
-        return skip(format!("no keys: {problem}"));
-    }
+    let Some(()) = certificates(&folder, "ED25519") else { return };
     let (local, remote) =
         ("auth = pubkey\n            pubkeys = branch.pub", "auth = pubkey\n            pubkeys = hq.pub");
     // These are our own proposals; the first has ML-KEM, which older versions do not know.
@@ -432,8 +412,6 @@ fn strongswan_is_joined_by_public_keys_without_certificates() {
             fs::copy(folder.join(name), swanctl.join(to).join(name)).expect("a file");
         }
     });
-    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
-    secret(&folder, "hq.key", &key);
     net.gateway("a", 1400, &site(ENDPOINT, "private-key = \"hq.key\"\npublic-key = \"branch.pub\""));
     net.wait_for_ping("a", INNER[1]);
     transfer(&net, 1 << 20);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use network::namespaces::{self, ip};
 use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
 use network::{Net, missing};
-use program::{skip, text, unless};
+use program::{text, unless};
 
 /// Returns the reason why there can be no such test here.
 fn missing_nft() -> Option<String> {
@@ -68,9 +68,7 @@ fn still_runs(pair: &mut Pair, end: usize) -> bool {
 
 #[test]
 fn genuine_packets_with_rewritten_headers_end_no_gateway_and_move_no_endpoint() {
-    if let Some(why) = missing_nft() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing_nft()) else { return };
     for (tag, manner, rewrites) in [
         (
             "u",
@@ -216,9 +214,7 @@ fn behind_nat(tag: &str, keepalive: &str) -> Net {
 
 #[test]
 fn a_peer_behind_a_nat_is_reached_after_its_mapping_would_have_expired() {
-    if let Some(why) = missing_nft() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing_nft()) else { return };
     for (tag, keepalive, seconds, is_reached) in [
         ("n", "keepalive = 1", Some(1), true),
         ("o", "keepalive = 0", None, false),
@@ -349,9 +345,7 @@ fn a_peer_whose_name_is_lost_is_called_where_it_was() {
 
 #[test]
 fn an_operator_hears_of_a_path_that_is_blocked_and_of_a_peer_that_answers() {
-    if let Some(why) = missing_nft() {
-        return skip(&why);
-    }
+    let Some(()) = unless(missing_nft()) else { return };
     let mut pair = Pair::keyed("b", "", true);
     for end in [0, 1] {
         pair.kill(end);

@@ -239,9 +239,10 @@ fn a_queue_over_tls_knows_its_workers_and_they_know_it() {
     let pem = |identity: &Identity| identity.certificate_pem().expect("a certificate");
     let clients = pem(&one) + &pem(&other);
     let users = rights(&one.public_key(), Role::Coordinator) + &rights(&other.public_key(), Role::Worker);
-    let served = match Served::protected(&at("server"), &pem(&server), &clients, &users) {
-        Ok(served) => served,
-        Err(why) => return common::skip::skip(&why),
+    let Some(served) =
+        common::skip::or_skip(Served::protected(&at("server"), &pem(&server), &clients, &users))
+    else {
+        return;
     };
     let tls = |identity: &Identity, trust| {
         QueueTls::new(served.server().address.clone(), identity, trust).expect("a certificate")

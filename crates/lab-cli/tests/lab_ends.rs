@@ -176,9 +176,7 @@ const CLIENT: &str = "iperf3 -c";
 
 #[test]
 fn a_terminated_study_of_tunnels_leaves_nothing() {
-    if let Some(why) = missing(&TUNNEL_NEEDS) {
-        return program::skip(&why);
-    }
+    let Some(()) = program::unless(missing(&TUNNEL_NEEDS)) else { return };
     let mut lab = Lab::start(&TUNNEL);
     lab.wait_for(CLIENT);
     assert_eq!(lab.end(Signal::TERM).code(), Some(128 + 15));
@@ -189,9 +187,7 @@ fn a_terminated_study_of_tunnels_leaves_nothing() {
 #[test]
 fn an_interrupted_build_over_the_network_leaves_nothing() {
     let needs = ["ip", "ping", "tc", "taskset", "make", "cc", "socat", "sshfs", "nsenter", "umount"];
-    if let Some(why) = missing(&needs) {
-        return program::skip(&why);
-    }
+    let Some(()) = program::unless(missing(&needs)) else { return };
     let mut lab = Lab::start(&["macro", "--only", "build", "--between", "clear"]);
     lab.wait_for("fuse.sshfs");
     assert_eq!(lab.end(Signal::INT).code(), Some(128 + 2));
@@ -200,9 +196,7 @@ fn an_interrupted_build_over_the_network_leaves_nothing() {
 
 #[test]
 fn a_killed_study_of_tunnels_is_removed_by_its_shells() {
-    if let Some(why) = missing(&TUNNEL_NEEDS) {
-        return program::skip(&why);
-    }
+    let Some(()) = program::unless(missing(&TUNNEL_NEEDS)) else { return };
     let mut lab = Lab::start(&TUNNEL);
     lab.wait_for(CLIENT);
     assert_eq!(lab.end(Signal::KILL).signal(), Some(9));
@@ -212,9 +206,7 @@ fn a_killed_study_of_tunnels_is_removed_by_its_shells() {
 /// Folders in shared memory stay until the host is started again; nothing else knows whose they are.
 #[test]
 fn what_is_left_of_a_lab_killed_with_its_shells_is_removed_by_the_next() {
-    if let Some(why) = missing(&TUNNEL_NEEDS) {
-        return program::skip(&why);
-    }
+    let Some(()) = program::unless(missing(&TUNNEL_NEEDS)) else { return };
     let mut killed = Lab::start(&TUNNEL);
     killed.wait_for(CLIENT);
     let (namespace, folder) =

@@ -142,10 +142,7 @@ fn itself_behind(rtt: &str, test: &str) -> Option<String> {
 
 /// Prints the round trips beyond those of `ssh HOST true`, of a copy to the host and of one from it.
 fn count_round_trips() {
-    let sshd = match PrivateSshd::start() {
-        Ok(sshd) => sshd,
-        Err(skipped) => return program::skip(&skipped),
-    };
+    let Some(sshd) = program::or_skip(PrivateSshd::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     fs::write(at("tiny"), "tiny").unwrap();
@@ -194,10 +191,7 @@ fn a_tiny_file_takes_few_round_trips_more_than_a_login() {
 
 /// Copies to a host with sshd alone, through an ssh that notes its arguments, with different configurations.
 fn copy_through_channels() {
-    let sshd = match PrivateSshd::start() {
-        Ok(sshd) => sshd,
-        Err(skipped) => return program::skip(&skipped),
-    };
+    let Some(sshd) = program::or_skip(PrivateSshd::start()) else { return };
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("tree/many")).unwrap();

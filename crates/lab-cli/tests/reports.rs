@@ -6,7 +6,7 @@ mod program;
 #[path = "../../../testing/sshd.rs"]
 mod sshd;
 
-use program::{sealane, skip, text};
+use program::{or_skip, sealane, text};
 use serde_json::Value;
 use sshd::PrivateSshd;
 use std::fs;
@@ -144,9 +144,7 @@ fn a_site_is_made_of_stored_results() {
 /// tests leave out, because they need the real program and sshd. Both mostly wait for logins, so they run side by side.
 #[test]
 fn copies_are_measured_beside_installed_programs() {
-    if let Err(skipped) = PrivateSshd::start() {
-        return skip(&skipped);
-    }
+    let Some(_) = or_skip(PrivateSshd::start()) else { return };
     let run = |part: &str| {
         let study = ["lab", "transfer", "--profile", "smoke", "--size", "64K", "--only", part];
         sealane(&study).args(["--seed", "1", "--json", "--no-report"]).output().expect("it starts")

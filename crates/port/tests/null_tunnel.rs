@@ -15,12 +15,6 @@ use std::time::Duration;
 /// Bytes of the transfer.
 const TRANSFER_BYTES: usize = 64 << 20;
 
-fn skip() -> bool {
-    let Some(why) = missing() else { return false };
-    skip::skip(why);
-    true
-}
-
 fn up(lanes: u32) -> Tunnel {
     let program = null_tunnel().to_string_lossy().into_owned();
     Tunnel::up(|device, own, peer| {
@@ -109,9 +103,7 @@ fn datagrams_in_order(tunnel: &Tunnel) {
 }
 
 fn check(lanes: u32) {
-    if skip() {
-        return;
-    }
+    let Some(()) = skip::unless(missing()) else { return };
     let tunnel = up(lanes);
     for size in [0, 56, 1400, 5000] {
         let arguments = format!("-c 3 -i 0.05 -W 5 -s {size} {}", INNER[1]);

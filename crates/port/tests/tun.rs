@@ -42,10 +42,7 @@ fn datagram(number: u32) -> Vec<u8> {
 /// The kernel refuses a superpacket of more datagrams than it allows, and all of them would be lost.
 #[test]
 fn many_small_datagrams_arrive_all() {
-    if let Some(why) = missing() {
-        skip::skip(why);
-        return;
-    }
+    let Some(()) = skip::unless(missing()) else { return };
     // The number is more than any kernel takes in one superpacket, and no more than a socket's buffer holds.
     let count = 200;
     let alone = Alone::new("s");
@@ -70,10 +67,7 @@ fn many_small_datagrams_arrive_all() {
 /// Each flow has one queue, and keeps it although its answers are written meanwhile.
 #[test]
 fn a_flow_stays_at_its_queue_whatever_is_written() {
-    if let Some(why) = missing() {
-        skip::skip(why);
-        return;
-    }
+    let Some(()) = skip::unless(missing()) else { return };
     const FLOWS: u16 = 64;
     let alone = Alone::new("q");
     alone.inside(|| {

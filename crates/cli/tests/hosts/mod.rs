@@ -1,6 +1,6 @@
 //! Hosts that are private sshds, the trees that are copied between them, and what becomes of these.
 
-use crate::program::{events, sealane, skip, text, write};
+use crate::program::{events, or_skip, sealane, text, write};
 use crate::sshd::PrivateSshd;
 use crate::support::Chance;
 use std::collections::BTreeMap;
@@ -32,8 +32,7 @@ impl Scene {
         let programs = folder.path().join("bin");
         fs::create_dir(&programs).expect("a folder");
         for names in names {
-            let sshd = PrivateSshd::start_with_path(&[programs.as_path()]);
-            let sshd = sshd.map_err(|skipped| skip(&skipped)).ok()?;
+            let sshd = or_skip(PrivateSshd::start_with_path(&[programs.as_path()]))?;
             let text = fs::read_to_string(sshd.client_config()).expect("a configuration");
             all.push_str(&text.replacen(&format!("Host {}", PrivateSshd::HOST), &format!("Host {names}"), 1));
             sshds.push(sshd);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use namespaces::End;
 
-use crate::program::{self, text};
+use crate::program::{self, text, without};
 
 /// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
@@ -106,6 +106,14 @@ impl Net {
         while !self.run(from, "ping", &format!("-c 1 -W 1 {to}")).status.success() {
             assert!(Instant::now() < deadline, "no answer from {to}");
         }
+    }
+
+    /// Adds rules to the packet filter of `host`; if that cannot be, the test is skipped for want of `what`.
+    pub(crate) fn filter(&self, host: &str, what: &str, rules: &[&str]) -> Option<()> {
+        rules.iter().try_for_each(|rule| {
+            let output = self.command(host, "nft", "").arg(rule).output().expect("ip runs");
+            without(what, output.status.success().then_some(()).ok_or_else(|| text(&output.stderr)))
+        })
     }
 
     /// Runs `work` on a thread in a host's namespace, where its sockets then belong.

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub(crate) use skip::{say, skip, unless};
+pub(crate) use skip::{or_skip, say, skip, unless, without};
 
 /// Returns the path of the program under test: the one that was built with the test, unless the environment names
 /// another. Tests of the laboratory take the product that was built beside it.

@@ -3,7 +3,7 @@
 //! A server runs as a user who owns nothing on this machine but the far home folder: whatever it is made to do by mistake,
 //! it can only do there.
 
-use super::program::skip;
+use super::program::{skip, unless};
 use std::fmt::Write;
 use std::fs;
 use std::io::Read;
@@ -105,10 +105,7 @@ impl Server {
             skip("a server with a user of its own takes root");
             return None;
         }
-        if let Some(reason) = maker.missing() {
-            skip(&reason);
-            return None;
-        }
+        unless(maker.missing())?;
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();
         fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("an own folder");

@@ -5,17 +5,14 @@ use std::time::Duration;
 use super::{INNER, PSK, behind_nat, load, own_hosts, own_site, secret, transfer};
 use crate::network::namespaces::ip;
 use crate::network::{self, Net};
-use crate::program::skip;
+use crate::program::unless;
 
 /// The second address of the gateway `b`, in the network of the first one.
 const SECOND: &str = "10.90.0.9";
 
 /// Makes `a` behind a router that translates addresses, and `b` with two addresses.
 fn hosts(tag: &str) -> Option<Net> {
-    if let Some(why) = network::missing() {
-        skip(&why);
-        return None;
-    }
+    unless(network::missing())?;
     let net = behind_nat(tag)?;
     ip(&format!("-n {} address add {SECOND}/24 dev o0", net.name("b")));
     Some(net)
@@ -49,16 +46,12 @@ fn answers_leave_from_the_called_address_over_ipv6_too() {
     for (host, address) in [("a", "fd90::1/64"), ("b", "fd90::2/64"), ("b", "fd90::9/64 preferred_lft 0")] {
         ip(&format!("-n {} address add {address} dev o0 nodad", net.name(host)));
     }
-    for rule in [
+    let rules = [
         "add table ip6 strict",
         "add chain ip6 strict in { type filter hook input priority 0 ; }",
         "add rule ip6 strict in meta l4proto udp ip6 saddr != fd90::9 drop",
-    ] {
-        let output = net.command("a", "nft", "").arg(rule).output().expect("ip runs");
-        if !output.status.success() {
-            return skip(format!("no firewall: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-    }
+    ];
+    let Some(()) = net.filter("a", "firewall", &rules) else { return };
     for (end, host) in [(1, "b"), (0, "a")] {
         let text = own_site(end, "").replace("10.90.0.2:", "[fd90::9]:").replace("0.0.0.0:", "[::]:");
         net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });

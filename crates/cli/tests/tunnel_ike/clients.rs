@@ -7,8 +7,8 @@ use std::process::Command;
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan, wait_for};
 use crate::network::{self, Net};
-use crate::program::{sealane, skip, text};
-use crate::{INNER, certificates, secret, wait_for_words};
+use crate::program::{sealane, skip, text, unless};
+use crate::{INNER, P256, certificates, secret, wait_for_words};
 
 /// The addresses of our gateway on its cables to two clients.
 pub(super) const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
@@ -16,22 +16,12 @@ pub(super) const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
 /// Makes a gateway `a` with a cable to each of two hosts `b` and `c`, and certificates for `hq.example` and
 /// `branch.example`; if that cannot be, or something is `missing`, the test is skipped.
 pub(super) fn three_hosts(tag: &str, missing: fn() -> Option<String>) -> Option<Net> {
-    if let Some(why) = missing() {
-        skip(&why);
-        return None;
-    }
+    unless(missing())?;
     let net = Net::new(tag, &["a", "b", "c"]);
     net.link([("a", "o0", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
     net.link([("a", "o1", "10.90.3.1/24"), ("c", "o0", "10.90.3.2/24")], 1500);
     let folder = net.folder.path();
-    if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        skip(format!("no certificates: {problem}"));
-        return None;
-    }
-    for key in ["hq.key", "branch.key"] {
-        let content = fs::read_to_string(folder.join(key)).expect("a key");
-        secret(folder, key, &content);
-    }
+    certificates(folder, P256)?;
     secret(folder, "users", "# name:password\nalice:correct horse\nbob:battery staple\n");
     secret(folder, "password", "correct horse\n");
     Some(net)
@@ -135,9 +125,7 @@ print(json.dumps({
 fn profiles_are_read_by_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    if let Err(problem) = certificates(folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(format!("no certificates: {problem}"));
-    }
+    let Some(()) = certificates(folder, P256) else { return };
     secret(folder, "users", "alice:correct horse\n");
     let made = profiles(folder);
     assert_eq!(made.len(), 3, "{made:?}");

@@ -3,7 +3,7 @@
 use super::{ENDPOINT, INNER, PSK, connections, dropped, secret, site};
 use crate::network::Net;
 use crate::network::guest::{self, Guest};
-use crate::program::{say, skip};
+use crate::program::{say, unless};
 
 /// The outer addresses of our gateway and of the guest.
 const OUTER: [&str; 2] = ["10.90.0.1", "10.90.0.2"];
@@ -78,39 +78,30 @@ fn joins(case: &Case) {
     assert!(lost.is_empty(), "{lost:?}\n{}", guest.log());
 }
 
-/// Returns whether a guest can run here; the reason is told if not.
-fn is_possible() -> bool {
-    if let Some(why) = guest::missing() {
-        skip(&why);
-        return false;
-    }
+/// Returns nothing if no guest can run here; then the reason is told.
+fn possible() -> Option<()> {
+    unless(guest::missing())?;
     let refused = guest::refused_by_processor();
     if let Some(why) = refused {
         say(why);
     }
-    refused.is_none()
+    refused.is_none().then_some(())
 }
 
 #[test]
 fn a_kernel_behind_strongswan_counts_in_64_bits_inside_udp_and_without() {
-    if !is_possible() {
-        return;
-    }
+    let Some(()) = possible() else { return };
     [ESP, PLAIN].iter().for_each(joins);
 }
 
 #[test]
 fn a_kernel_behind_strongswan_is_joined_in_transport_mode_by_its_outer_address() {
-    if !is_possible() {
-        return;
-    }
+    let Some(()) = possible() else { return };
     joins(&Case { tag: "ku", mode: "transport", ..PLAIN });
 }
 
 #[test]
 fn a_kernel_behind_strongswan_authenticates_packets_by_ah_in_either_mode() {
-    if !is_possible() {
-        return;
-    }
+    let Some(()) = possible() else { return };
     [AH, Case { tag: "kw", mode: "transport", ..AH }].iter().for_each(joins);
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
 use crate::network::{self, Net};
-use crate::program::{pattern, skip};
+use crate::program::{pattern, unless};
 
 const PLAIN: &str = "encapsulation = \"none\"\n";
 
@@ -26,28 +26,21 @@ fn counted(net: &Net, host: &str, protocol: u8) -> u64 {
     packets.sum()
 }
 
-/// Makes the kernel of a host count packets that arrive, by protocol.
-fn count(net: &Net, host: &str) -> Result<(), String> {
-    for rule in [
+/// Makes the kernel of a host count packets that arrive, by protocol; if that cannot be, the test is skipped.
+fn count(net: &Net, host: &str) -> Option<()> {
+    let rules = [
         "add table ip count",
         "add chain ip count in { type filter hook prerouting priority -300 ; }",
         "add rule ip count in ip protocol esp counter",
         "add rule ip count in ip protocol udp counter",
-    ] {
-        let output = net.command(host, "nft", "").arg(rule).output().expect("ip runs");
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-    }
-    Ok(())
+    ];
+    net.filter(host, "counters", &rules)
 }
 
 #[test]
 fn strongswan_is_joined_without_udp() {
     let Some(mut net) = two_hosts("kb", strongswan::newer_is_missing) else { return };
-    if let Err(why) = count(&net, "a") {
-        return skip(format!("no counters: {why}"));
-    }
+    let Some(()) = count(&net, "a") else { return };
     let psk = "auth = psk";
     let text = connections(
         ["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"],
@@ -81,9 +74,7 @@ fn strongswan_is_joined_without_udp() {
 fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
     for (tag, mode) in [("kd", ""), ("kh", "mode = \"transport\"\n")] {
         let Some(mut net) = own_hosts(tag) else { return };
-        if let Err(why) = count(&net, "a") {
-            return skip(format!("no counters: {why}"));
-        }
+        let Some(()) = count(&net, "a") else { return };
         for (end, host) in ["a", "b"].into_iter().enumerate() {
             let mut text = format!("{PLAIN}{}", own_site(end, &format!("rekey-seconds = 2\n{mode}")));
             if !mode.is_empty() {
@@ -135,9 +126,7 @@ fn two_gateways_of_ours_authenticate_packets_by_ah_in_either_mode() {
 /// cannot carry that.
 #[test]
 fn a_nat_on_the_way_ends_transport_mode_with_words() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(network::missing()) else { return };
     let Some(mut net) = behind_nat("kx") else { return };
     secret(net.folder.path(), "psk", &format!("{PSK}\n"));
     for (end, host) in [(1, "b"), (0, "a")] {
@@ -159,9 +148,7 @@ fn a_nat_on_the_way_ends_transport_mode_with_words() {
 #[test]
 fn two_gateways_of_ours_join_hosts_by_their_outer_addresses() {
     let Some(mut net) = own_hosts("kj") else { return };
-    if let Err(why) = count(&net, "b") {
-        return skip(format!("no counters: {why}"));
-    }
+    let Some(()) = count(&net, "b") else { return };
     let outer = ["10.90.0.1", "10.90.0.2"];
     for (end, host) in ["a", "b"].into_iter().enumerate() {
         let text = own_site(end, "mode = \"transport\"\n")

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::clients::sas;
 use super::reload::list;
-use super::{INNER, certificates, secret};
+use super::{INNER, P256, certificates, secret};
 use crate::network::strongswan::wait_for;
 use crate::network::{self, Net};
-use crate::program::{skip, text};
+use crate::program::unless;
 
 /// The number of devices, and the time between two renewals of files, in a short run and in a long one.
 const SHORT: (usize, Duration) = (4, Duration::from_secs(4));
@@ -29,9 +29,7 @@ fn resources(net: &Net) -> [u64; 3] {
 
 #[test]
 fn devices_stay_connected_while_keys_users_and_lists_change() {
-    if let Some(why) = network::missing() {
-        return skip(&why);
-    }
+    let Some(()) = unless(network::missing()) else { return };
     let seconds: Option<u64> =
         std::env::var("SEALANE_SOAK_CLIENTS_SECONDS").ok().map(|text| text.parse().expect("seconds"));
     let time = Duration::from_secs(seconds.unwrap_or(14));
@@ -40,11 +38,7 @@ fn devices_stay_connected_while_keys_users_and_lists_change() {
     let hosts: Vec<&str> = std::iter::once("a").chain(names.iter().map(String::as_str)).collect();
     let mut net = Net::new("sk", &hosts);
     let folder = net.folder.path().to_owned();
-    if let Err(problem) = certificates(&folder, "EC -pkeyopt ec_paramgen_curve:P-256") {
-        return skip(format!("no certificates: {problem}"));
-    }
-    let key = fs::read_to_string(folder.join("hq.key")).expect("a key");
-    secret(&folder, "hq.key", &key);
+    let Some(()) = certificates(&folder, P256) else { return };
     let users = |more: &str| {
         let all: String = names.iter().map(|name| format!("{name}:correct horse\n")).collect();
         // Another file takes the place of the one before at once.
@@ -53,18 +47,14 @@ fn devices_stay_connected_while_keys_users_and_lists_change() {
     };
     users("");
     list(&folder, &[]);
-    for rule in [
+    let rules = [
         "add table ip loss",
         "add chain ip loss in { type filter hook prerouting priority -300 ; }",
         "add rule ip loss in ip protocol udp numgen random mod 100 < 2 drop",
         "add chain ip loss out { type filter hook output priority 300 ; }",
         "add rule ip loss out ip protocol udp numgen random mod 100 < 2 drop",
-    ] {
-        let output = net.command("a", "nft", "").arg(rule).output().expect("ip runs");
-        if !output.status.success() {
-            return skip(format!("no losses: {}", text(&output.stderr)));
-        }
-    }
+    ];
+    let Some(()) = net.filter("a", "losses", &rules) else { return };
     net.gateway(
         "a",
         1400,

@@ -7,22 +7,15 @@ use std::time::Duration;
 use super::{INNER, dropped, load, own_hosts, own_site, transfer};
 use crate::network::Net;
 use crate::network::strongswan::wait_for;
-use crate::program::{skip, text};
 
 /// Makes a host drop all UDP; if that cannot be, the test is skipped.
 fn without_udp(net: &Net, host: &str) -> Option<()> {
-    for rule in [
+    let rules = [
         "add table inet noudp",
         "add chain inet noudp in { type filter hook prerouting priority -200 ; }",
         "add rule inet noudp in meta l4proto udp drop",
-    ] {
-        let output = net.command(host, "nft", "").arg(rule).output().expect("ip runs");
-        if !output.status.success() {
-            skip(format!("no firewall: {}", text(&output.stderr)));
-            return None;
-        }
-    }
-    Some(())
+    ];
+    net.filter(host, "firewall", &rules)
 }
 
 fn with_udp(net: &Net, host: &str) {

@@ -140,13 +140,7 @@ impl Charon {
         if !has_strongswan() {
             return None;
         }
-        let namespaces = match Namespaces::new(case) {
-            Ok(namespaces) => namespaces,
-            Err(problem) => {
-                skip::skip(format!("no network namespaces: {problem}"));
-                return None;
-            }
-        };
+        let namespaces = skip::without("network namespaces", Namespaces::new(case))?;
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();
         for sub in ["swanctl/x509", "swanctl/x509ca", "swanctl/private", "more"] {
@@ -481,15 +475,9 @@ pub(crate) struct Files(tempfile::TempDir);
 impl Files {
     /// Makes them; the words are those of `openssl genpkey` for a kind of key.
     pub(crate) fn new(kind: &[&str]) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let made = Self(folder);
-        match certificates(&|name| made.path(name), kind) {
-            Ok(()) => Some(made),
-            Err(problem) => {
-                skip::skip(format!("no certificates: {problem}"));
-                None
-            }
-        }
+        let files = Self(tempfile::tempdir().expect("a folder"));
+        skip::without("certificates", certificates(&|name| files.path(name), kind))?;
+        Some(files)
     }
 
     pub(crate) fn path(&self, name: &str) -> String {

@@ -66,13 +66,7 @@ impl Libreswan {
     /// Starts it with how both ends prove themselves, in the words of ipsec.conf(5); `prepare` fills its database of
     /// certificates.
     fn start(case: &str, proof: &str, prepare: impl FnOnce(&str) -> Result<(), String>) -> Option<Self> {
-        let namespaces = match Namespaces::new(case) {
-            Ok(namespaces) => namespaces,
-            Err(problem) => {
-                skip::skip(format!("no network namespaces: {problem}"));
-                return None;
-            }
-        };
+        let namespaces = skip::without("network namespaces", Namespaces::new(case))?;
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name).display().to_string();
         for sub in ["nss", "run"] {
@@ -80,10 +74,7 @@ impl Libreswan {
         }
         let database = format!("sql:{}", at("nss"));
         let made = program("certutil", &["-N", "-d", &database, "--empty-password"]);
-        if let Err(problem) = made.and_then(|_| prepare(&database)) {
-            skip::skip(format!("no database of certificates: {problem}"));
-            return None;
-        }
+        skip::without("database of certificates", made.and_then(|_| prepare(&database)))?;
         let configuration = format!(
             "config setup
 conn t
