@@ -1,15 +1,20 @@
 //! scapy as a process that answers each line with a line. Tests of the crates `ike` and `ipsec` include this file with
 //! `#[path]`.
 
+#[path = "running.rs"]
+mod running;
+
 use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{ChildStdin, ChildStdout, Command, Stdio},
 };
+
+use running::Running;
 
 /// A running script, which is ended with the value.
 pub(crate) struct Scapy {
-    child: Child,
+    _child: Running,
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -21,7 +26,7 @@ impl Scapy {
         let mut child = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
         let asks = child.stdin.take().expect("it was piped");
         let answers = BufReader::new(child.stdout.take().expect("it was piped"));
-        Some(Self { child, asks, answers })
+        Some(Self { _child: Running(child), asks, answers })
     }
 
     /// Returns the script's answer to a line, without its end.
@@ -31,12 +36,5 @@ impl Scapy {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).expect("scapy answers");
         answer.trim_end().to_owned()
-    }
-}
-
-impl Drop for Scapy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -10,14 +10,14 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::{self, sleep};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// A daemon on a free port of this host; stopped when dropped.
 struct Daemon {
-    child: Child,
+    child: Running,
     address: String,
 }
 
@@ -37,7 +37,7 @@ impl Daemon {
             let output = child.wait_with_output().expect("it ends");
             panic!("the daemon did not start: {}", text(&output.stderr));
         };
-        Self { address: address.to_owned(), child }
+        Self { address: address.to_owned(), child: Running(child) }
     }
 
     /// Returns the current number of its threads.
@@ -67,14 +67,6 @@ impl Daemon {
     fn stop(mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
         self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // This fails only if the daemon has already ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -369,7 +361,7 @@ fn the_log_has_a_line_for_every_transfer() {
 fn the_log_has_an_object_for_every_transfer() {
     let scene = Scene::new();
     let mut command = at_home(&scene.path("server"), &["serve", "--json", "--listen", "127.0.0.1:0"]);
-    let mut child = command.arg(scene.path("root")).spawn().expect("the program starts");
+    let mut child = Running(command.arg(scene.path("root")).spawn().expect("the program starts"));
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut object =
         || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("UTF-8")).expect("JSON") };
@@ -387,8 +379,6 @@ fn the_log_has_an_object_for_every_transfer() {
     ] {
         assert_eq!(transfer[name], value, "{name}");
     }
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
 }
 
 #[test]

@@ -2,21 +2,11 @@
 
 mod program;
 
-use program::{path, text, write};
+use program::{Running, path, text, write};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// A process that is killed when the test ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 /// Returns the lines `user$ command` of a section, without comments.
 fn session(markdown: &str, heading: &str) -> Vec<(String, String)> {

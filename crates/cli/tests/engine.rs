@@ -1,20 +1,17 @@
 //! `sealane engine` as people use it: the engine in one process, its clients in others.
 
-#[path = "../../../testing/skip.rs"]
-mod skip;
+mod program;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use program::{Running, eventually, say, wait_for};
 
 struct Engine {
     folder: tempfile::TempDir,
-    child: Child,
+    child: Running,
 }
 
 impl Engine {
@@ -23,13 +20,13 @@ impl Engine {
         let _ = fs::remove_file(&socket);
         let errors = fs::File::create(folder.path().join("errors")).expect("a file");
         let mut command = serve(folder.path());
-        let child = command.args(KEYS).args(more).stderr(errors).spawn().expect("it starts");
-        let engine = Self { folder, child };
-        let start = Instant::now();
-        while !engine.engine(&["status"]).status.success() {
-            assert!(start.elapsed() < PATIENCE, "the engine does not answer");
-            thread::sleep(Duration::from_millis(20));
-        }
+        Self::of(folder, command.args(KEYS).args(more).stderr(errors))
+    }
+
+    /// Starts an engine by this command, and waits for its answer.
+    fn of(folder: tempfile::TempDir, command: &mut Command) -> Self {
+        let engine = Self { folder, child: Running(command.spawn().expect("it starts")) };
+        wait_for("the engine's answer", || engine.engine(&["status"]).status.success());
         engine
     }
 
@@ -51,15 +48,7 @@ impl Engine {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
         assert!(self.child.wait().expect("it ends").success());
-        let Self { ref mut folder, .. } = self;
-        std::mem::replace(folder, tempfile::tempdir().expect("a folder"))
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.folder
     }
 }
 
@@ -185,13 +174,7 @@ fn a_hang_up_has_policy_and_log_read_and_opened_again() {
     assert!(told().contains("which this host does not have"), "a warning: {}", told());
     engine.good(&["keys", "generate", "web", "p256"]);
     assert_eq!(engine.engine(&["keys", "test", "web"]).status.code(), Some(2));
-    let eventually = |what: &str, is_so: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(start.elapsed() < PATIENCE, "{what}: {}", told());
-            thread::sleep(Duration::from_millis(20));
-        }
-    };
+    let comes = |what: &str, is_so: &dyn Fn() -> bool| assert!(eventually(is_so), "{what}: {}", told());
     let hang_up = || {
         let process = rustix::process::Pid::from_child(&engine.child);
         rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("it runs");
@@ -199,14 +182,14 @@ fn a_hang_up_has_policy_and_log_read_and_opened_again() {
     fs::rename(path("audit"), path("audit.1")).expect("it is renamed, as by logrotate");
     fs::write(path("policy"), format!("{admin}{uses}")).expect("a file");
     hang_up();
-    eventually("the new policy", &|| engine.engine(&["keys", "test", "web"]).status.success());
-    eventually("the new log", &|| {
+    comes("the new policy", &|| engine.engine(&["keys", "test", "web"]).status.success());
+    comes("the new log", &|| {
         fs::read_to_string(path("audit")).is_ok_and(|log| log.contains("\"event\":\"used\",\"user\":"))
     });
     assert!(fs::read_to_string(path("audit.1")).expect("the old log").contains("\"generated\""));
     fs::write(path("policy"), "nonsense").expect("a file");
     hang_up();
-    eventually("a complaint", &|| told().contains("the policy stays the old one"));
+    comes("a complaint", &|| told().contains("the policy stays the old one"));
     assert_eq!(engine.good(&["keys", "test", "web"]), "web p256 works\n");
     let reference = engine.engine(&["keys", "reference", "web"]);
     let own = Command::new("id").arg("-un").output().expect("it runs").stdout;
@@ -281,20 +264,14 @@ fn a_client_in_another_namespace_of_processes_is_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let may = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
-        return skip::say("no namespaces of processes for this user");
+        return say("no namespaces of processes for this user");
     }
-    let socket = folder.path().join("socket");
     let mut inside = Command::new("unshare");
     inside.args(["--pid", "--fork", "--kill-child"]).arg(env!("CARGO_BIN_EXE_sealane"));
     let outside = serve(folder.path());
     inside.args(outside.get_args()).args(KEYS).current_dir(folder.path()).env("SEALANE_ENGINE", "socket");
-    let child = inside.stderr(fs::File::create(folder.path().join("errors")).expect("a file")).spawn();
-    let engine = Engine { folder, child: child.expect("it starts") };
-    let start = Instant::now();
-    while !engine.engine(&["status"]).status.success() {
-        assert!(start.elapsed() < PATIENCE, "the engine does not answer at {}", socket.display());
-        thread::sleep(Duration::from_millis(20));
-    }
+    let errors = fs::File::create(folder.path().join("errors")).expect("a file");
+    let engine = Engine::of(folder, inside.stderr(errors));
     engine.good(&["keys", "generate", "web", "p256"]);
     assert_eq!(engine.good(&["keys", "test", "web"]), "web p256 works\n");
     let audit = fs::read_to_string(engine.folder.path().join("audit")).expect("an audit log");

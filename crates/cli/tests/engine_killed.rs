@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use network::missing;
 use network::pair::{INNER, Manner, Pair, TUNNEL};
-use program::{events, pattern, sealane, text, unless, write};
+use program::{events, pattern, sealane, text, unless, wait_for, write};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_client::Client;
@@ -65,11 +65,7 @@ impl Victim {
         command.args(["--allow-swap", "--workers", "1"]).current_dir(self.folder.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         *self.child.lock().expect("no panic") = Some(child);
-        let start = Instant::now();
-        while Client::connect(&self.socket(), "a test").is_err() {
-            assert!(start.elapsed() < PATIENCE, "the engine does not answer");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_for("the engine's answer", || Client::connect(&self.socket(), "a test").is_ok());
     }
 
     /// Returns the number of records that the service has sealed since its start.

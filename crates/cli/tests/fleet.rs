@@ -11,7 +11,7 @@ mod sshd;
 mod support;
 
 use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
-use program::{events, or_skip, sealane, skip, text, write};
+use program::{events, or_skip, sealane, skip, text, wait_for, write};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -472,11 +472,7 @@ fn a_worker_that_lies_moves_nobody_else() {
     let liar = connect(&name);
     announced(&liar);
     liar.say(&format!("sealane.{name}.meta.order"), &order).expect("a queue");
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while liar.announcement().expect("a queue") != order {
-        assert!(Instant::now() < give_up, "it is not there");
-        sleep(Duration::from_millis(20));
-    }
+    wait_for("the order", || liar.announcement().expect("a queue") == order);
     let worked = work(&name, &key);
     assert_eq!(worked.status.code(), Some(4), "{worked:?}");
     assert!(text(&worked.stderr).contains(&key), "{worked:?}");

@@ -6,13 +6,11 @@ mod program;
 mod support;
 
 use namespaces::{End, try_ip};
-use program::{or_skip, sealane, text, write};
+use program::{Running, or_skip, sealane, text, wait_for, write};
 use rustix::process::geteuid;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 use support::Chance;
 use support::run::Run;
 
@@ -82,16 +80,6 @@ impl Drop for Chain {
     }
 }
 
-/// A process that ends with the test.
-struct Ending(Child);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn identify(home: &Path) -> String {
     fs::create_dir(home).expect("a folder");
     let output = sealane(&["id"]).env("HOME", home).output().expect("the program starts");
@@ -111,7 +99,7 @@ fn a_path_that_swallows_large_packets_gets_small_ones() {
     let serve =
         sealane(&["serve", "--listen", DAEMON, &utf8("root"), "--authorised-peers", &utf8("authorised")]);
     let daemon = chain.within(3, &serve).env("HOME", path("server")).spawn().expect("it starts");
-    let _daemon = Ending(daemon);
+    let _daemon = Running(daemon);
     let content = Chance::new(9).bytes(6_000_000);
     write(&path("source"), &content);
     let copy = |push: bool| {
@@ -133,17 +121,13 @@ fn a_path_that_swallows_large_packets_gets_small_ones() {
         ended.events.iter().any(|event| event["event"] == "stream_reopened")
     };
     // The daemon needs a moment until it listens.
-    let give_up = Instant::now() + Duration::from_secs(20);
     let listens = || {
         let mut probe = sealane(&["cp", "--accept-new", "--dry-run", &utf8("source")]);
         probe.arg(format!("sealane://{DAEMON}/probe"));
         let output = chain.within(0, &probe).env("HOME", path("user")).output().expect("it starts");
         output.status.success()
     };
-    while !listens() {
-        assert!(Instant::now() < give_up, "the daemon cannot be reached");
-        sleep(Duration::from_millis(50));
-    }
+    wait_for("the daemon's answer", listens);
     assert!(copy(true), "no stream was opened again");
     assert!(copy(false), "no stream was opened again");
 }

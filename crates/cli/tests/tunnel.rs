@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::namespaces::{self, ip};
 use network::pair::{AH, DIRECT, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
-use program::{text, unless};
+use program::{eventually, text, unless};
 
 #[test]
 fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
@@ -109,11 +109,7 @@ fn peers_that_know_their_keys_agree_on_protocol_and_mode() {
         pair.wait_for_ping();
         let first = pair.outbound_spi(0);
         pair.transfer(4 << 20);
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while pair.outbound_spi(0) == first {
-            assert!(Instant::now() < deadline, "{}", pair.status(0));
-            thread::sleep(Duration::from_millis(50));
-        }
+        assert!(eventually(|| pair.outbound_spi(0) != first), "{}", pair.status(0));
         assert!(pair.ping("1300"));
         // Keepalives are not delivered to anybody.
         for end in [0, 1] {
@@ -143,11 +139,7 @@ fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
     ] {
         let before = pair.dropped(1, reason);
         socket.send_to(datagram, (OUTER[1], 4500)).expect("it is sent");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while pair.dropped(1, reason) == before {
-            assert!(Instant::now() < deadline, "{reason}");
-            thread::sleep(Duration::from_millis(20));
-        }
+        assert!(eventually(|| pair.dropped(1, reason) != before), "{reason}");
         assert_eq!(pair.dropped(1, reason), before + 1, "{reason}");
     }
     // Packets from strangers have moved neither the window nor the peer's endpoint.

@@ -8,14 +8,14 @@ mod program;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use network::namespaces::ip;
 use network::{Net, missing};
-use program::{skip, text, unless};
+use program::{Running, eventually, skip, text, unless};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ const OURS: &str = "83";
 
 /// A gateway whose output is read.
 struct Gateway {
-    child: Child,
+    child: Running,
     words: Receiver<String>,
 }
 
@@ -49,13 +49,6 @@ impl Gateway {
         self.child.wait().expect("it ends");
         // The process that guards the host ends after it, and then the output ends.
         while self.words.recv_timeout(Duration::from_secs(60)).is_ok() {}
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -81,7 +74,7 @@ impl Net {
         let lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
         let (say, words) = channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| say.send(line)));
-        let gateway = Gateway { child, words };
+        let gateway = Gateway { child: Running(child), words };
         gateway.says("sl0 is up");
         gateway
     }
@@ -105,11 +98,8 @@ impl Net {
 
     /// Returns the same, after addresses have settled.
     fn settled(&self, host: &str) -> Vec<String> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.run(host, "ip", "-6 address show tentative").stdout.is_empty() {
-            assert!(Instant::now() < deadline, "{:?}", self.picture(host));
-            thread::sleep(Duration::from_millis(50));
-        }
+        let is_settled = || self.run(host, "ip", "-6 address show tentative").stdout.is_empty();
+        assert!(eventually(is_settled), "{:?}", self.picture(host));
         self.picture(host)
     }
 
@@ -201,17 +191,9 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
     let gateway = net.up("a", &site);
     works(&net);
     assert!(!net.arrives("r", || works(&net)), "it leaves sealed alone");
-    let spi = |net: &Net| {
-        let associations = net.status("a")["peers"][0]["associations"].as_array().expect("a list").clone();
-        let out = associations.iter().find(|association| association["direction"] == "out");
-        out.map_or(0, |association| association["spi"].as_u64().expect("a number"))
-    };
     // Calls reach the peer without using the device.
-    let (first, deadline) = (spi(&net), Instant::now() + Duration::from_secs(60));
-    while spi(&net) == first {
-        assert!(Instant::now() < deadline, "{}", net.status("a"));
-        thread::sleep(Duration::from_millis(100));
-    }
+    let first = net.spis("a", "out");
+    assert!(eventually(|| net.spis("a", "out") != first), "{}", net.status("a"));
     // Nothing that was there is gone, and new entries are marked as ours, or belong to the device.
     for entry in added(&before, &net.picture("a")) {
         let is_ours = entry.contains(&format!("\"protocol\":\"{OURS}\"")) || entry.contains("\"sl0\"");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use network::pair::{OUTER, Pair};
 use network::{missing, namespaces};
-use program::{sealane, skip, text, unless};
+use program::{eventually, sealane, skip, text, unless, wait_for};
 
 const CBC: (&str, usize) = ("aes-128-cbc+hmac-sha256-128", 48);
 
@@ -226,8 +226,7 @@ const GROUP: &str = "64322";
 #[track_caller]
 fn none_is_dumpable(top: u32, least: usize) {
     use std::os::unix::fs::MetadataExt;
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
+    let groups = || {
         let mut found = vec![top];
         let mut at = 0;
         while at < found.len() {
@@ -242,17 +241,11 @@ fn none_is_dumpable(top: u32, least: usize) {
         let ours = |process: &&u32| {
             fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "sealane")
         };
-        let groups: Vec<_> = found
-            .iter()
-            .filter(ours)
-            .filter_map(|process| Some(fs::metadata(format!("/proc/{process}/stat")).ok()?.gid()))
-            .collect();
-        if groups.len() >= least && groups.iter().all(|&group| group == 0) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{groups:?}");
-        thread::sleep(Duration::from_millis(50));
-    }
+        let group = |process: &u32| Some(fs::metadata(format!("/proc/{process}/stat")).ok()?.gid());
+        found.iter().filter(ours).filter_map(group).collect::<Vec<_>>()
+    };
+    let are_roots = |groups: &[u32]| groups.len() >= least && groups.iter().all(|&group| group == 0);
+    assert!(eventually(|| are_roots(&groups())), "{:?}", groups());
 }
 
 #[test]
@@ -296,11 +289,7 @@ fn processes_with_keys_leave_no_core_dump() {
     command.arg(&program).args(["tunnel", "up"]).arg(&site).env("SEALANE_RUN", run);
     let mut child = command.spawn().expect("it starts");
     let socket = pair.run_folder(0).join("tunnel-sl0.sock");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !socket.exists() {
-        assert!(Instant::now() < deadline, "it does not come up");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("the control socket", || socket.exists());
     none_is_dumpable(child.id(), 1);
     child.kill().expect("it runs");
     child.wait().expect("it ends");
@@ -489,11 +478,8 @@ fn a_forger_learns_nothing_from_chained_blocks() {
             sender.send_to(packet, (OUTER[1], 4500)).expect("it is sent");
             // No more are sent at once than a socket holds.
             if number % 50 == 49 || number + 1 == forged.len() {
-                let deadline = Instant::now() + Duration::from_secs(20);
-                while total(&pair) - before < number as u64 + 1 {
-                    assert!(Instant::now() < deadline, "{number}: {}", pair.status(1));
-                    thread::sleep(Duration::from_millis(10));
-                }
+                let are_counted = eventually(|| total(&pair) - before > number as u64);
+                assert!(are_counted, "{number}: {}", pair.status(1));
             }
         }
         // All of them are dropped for the same reason, whatever the padding would have been.
@@ -503,10 +489,6 @@ fn a_forger_learns_nothing_from_chained_blocks() {
         for packet in &genuine {
             sender.send_to(packet, (OUTER[1], 4500)).expect("it is sent");
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while received(&pair) < 2 {
-            assert!(Instant::now() < deadline, "{}", pair.status(1));
-            thread::sleep(Duration::from_millis(10));
-        }
+        assert!(eventually(|| received(&pair) >= 2), "{}", pair.status(1));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::namespaces::ip;
 use network::pair::{AH, DIRECT, Manner, OUTER, PLAIN, Pair, TUNNEL};
-use program::unless;
+use program::{eventually, unless};
 
 /// Sends an ICMP message to the first end about a packet to the second; it quotes the packet's IP header and the
 /// bytes that followed.
@@ -61,11 +61,7 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
     };
     // Waits until one more message was received with this verdict.
     let wait = |pair: &Pair, verdict: &str, count: u64| {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while messages(pair, verdict) < count {
-            assert!(Instant::now() < deadline, "{verdict}: {}", pair.status(0));
-            thread::sleep(Duration::from_millis(20));
-        }
+        assert!(eventually(|| messages(pair, verdict) >= count), "{verdict}: {}", pair.status(0));
         assert_eq!(messages(pair, verdict), count);
     };
     // The last value is the size that fits into 1,280 outer bytes under this suite.

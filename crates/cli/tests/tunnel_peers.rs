@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use network::namespaces::{self, ip};
 use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
 use network::{Net, missing};
-use program::{text, unless};
+use program::{eventually, text, unless, wait_for};
 
 /// Returns the reason why there can be no such test here.
 fn missing_nft() -> Option<String> {
@@ -25,14 +25,6 @@ fn missing_nft() -> Option<String> {
             Command::new("nft").arg("list").arg("tables").output().is_ok_and(|run| run.status.success());
         (!runs).then(|| "nft is missing, or the kernel has no nftables".to_owned())
     })
-}
-
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Sends commands to the packet filter of a namespace.
@@ -137,11 +129,7 @@ fn a_lane_that_fails_ends_the_gateway_in_an_orderly_way() {
     let socket = pair.run_folder(0).join("tunnel-sl0.sock");
     assert!(socket.exists());
     ip(&format!("-n {} link del sl0", pair.names[0]));
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while still_runs(&mut pair, 0) {
-        assert!(Instant::now() < deadline, "it goes on without a device");
-        thread::sleep(Duration::from_millis(50));
-    }
+    assert!(eventually(|| !still_runs(&mut pair, 0)), "it goes on without a device");
     let (code, said) = ended(&mut pair, 0);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the gateway ends: ") && said.contains("reading from the device"), "{said}");

@@ -9,6 +9,8 @@
 mod nats;
 #[path = "../../../testing/skip.rs"]
 mod skip;
+#[path = "../../../testing/wait.rs"]
+mod wait;
 
 use sealane_fleet::journal::Journal;
 use sealane_fleet::{
@@ -22,6 +24,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
+use wait::eventually;
 
 const WORKERS: u64 = 4;
 /// The number of attempts to kill between two counts of results.
@@ -131,11 +134,7 @@ fn count(queue: &dyn CoordinatorQueue) -> u64 {
 }
 
 fn check(queue: &dyn CoordinatorQueue, jobs: u64) {
-    let give_up = Instant::now() + Duration::from_secs(60);
-    while count(queue) < jobs {
-        assert!(Instant::now() < give_up, "{} of {jobs} results", count(queue));
-        thread::sleep(Duration::from_millis(50));
-    }
+    assert!(eventually(|| count(queue) >= jobs), "{} of {jobs} results", count(queue));
     let (mut ids, mut after) = (BTreeSet::new(), 0);
     loop {
         let results = queue.results(after).expect("a queue");

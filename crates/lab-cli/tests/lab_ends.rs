@@ -10,13 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
 
-/// The time in which a lab reaches its first measurement, or has ended and left nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
-const STEP: Duration = Duration::from_millis(20);
+use program::{Running, eventually, eventually_some};
+
 /// The argument by which the shells that clean up are recognised.
 const CLEANUP: &str = "sealane-lab-cleanup";
 
@@ -45,7 +42,7 @@ fn processes() -> Vec<(u32, String)> {
 
 /// A lab that runs.
 struct Lab {
-    child: Child,
+    child: Running,
     /// Processes that it has started, with their start times, as far as they were seen.
     seen: BTreeSet<(u32, u64)>,
 }
@@ -62,7 +59,7 @@ impl Lab {
     fn start(arguments: &[&str]) -> Self {
         let mut command = program::sealane(&[&["lab"], arguments].concat());
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child: command.spawn().expect("it starts"), seen: BTreeSet::new() }
+        Self { child: Running(command.spawn().expect("it starts")), seen: BTreeSet::new() }
     }
 
     /// Returns every trace of this lab on the host: namespaces, devices that lead to them, mounts, folders, and processes
@@ -113,26 +110,18 @@ impl Lab {
 
     /// Waits until one of the lab's traces, or the command line of one of its processes, contains `sign`.
     fn wait_for(&mut self, sign: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.look().into_iter().chain(self.traces()).any(|trace| trace.contains(sign)) {
-            assert!(Instant::now() < deadline, "no {sign} in {:#?}", self.traces());
+        let is_there = eventually(|| {
             assert!(self.child.try_wait().expect("it is a child").is_none(), "the lab has ended");
-            thread::sleep(STEP);
-        }
+            self.look().into_iter().chain(self.traces()).any(|trace| trace.contains(sign))
+        });
+        assert!(is_there, "no {sign} in {:#?}", self.traces());
         // Processes that it has started since then count too.
         self.look();
     }
 
     fn end(&mut self, signal: Signal) -> ExitStatus {
         send(self.child.id(), signal);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("it is a child") {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the lab does not end");
-            thread::sleep(STEP);
-        }
+        eventually_some(|| self.child.try_wait().expect("it is a child")).expect("the lab ends")
     }
 
     /// Returns all that is left of the lab.
@@ -148,18 +137,7 @@ impl Lab {
 
     #[track_caller]
     fn assert_gone_soon(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.left().is_empty() {
-            assert!(Instant::now() < deadline, "left behind: {:#?}", self.left());
-            thread::sleep(STEP);
-        }
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert!(eventually(|| self.left().is_empty()), "left behind: {:#?}", self.left());
     }
 }
 
@@ -224,12 +202,9 @@ fn what_is_left_of_a_lab_killed_with_its_shells_is_removed_by_the_next() {
     );
     let mut next = Lab::start(&TUNNEL);
     next.wait_for(&format!("sllab{}-", next.child.id()));
-    let deadline = Instant::now() + PATIENCE;
     let is_namespace = |trace: &String| trace.contains(&namespace);
-    while killed.traces().iter().any(&is_namespace) {
-        assert!(Instant::now() < deadline, "left behind: {:#?}", killed.traces());
-        thread::sleep(STEP);
-    }
+    let is_gone = eventually(|| !killed.traces().iter().any(is_namespace));
+    assert!(is_gone, "left behind: {:#?}", killed.traces());
     next.end(Signal::TERM);
     assert!(next.left().is_empty(), "left behind: {:#?}", next.left());
     for parent in ["/dev/shm".into(), std::env::temp_dir()] {

@@ -5,10 +5,15 @@
 mod common;
 #[path = "programs/made.rs"]
 mod made;
+#[path = "../../../testing/running.rs"]
+mod running;
 #[path = "../../../testing/skip.rs"]
 mod skip;
+#[path = "../../../testing/wait.rs"]
+mod wait;
 
 use common::{Engine, KINDS};
+use running::Running;
 use sealane_asymmetric::PrivateKey;
 use sealane_client::{KeyKind, key};
 use std::fs::{self, File};
@@ -350,16 +355,6 @@ fn p11_kit_finds_the_module_by_its_file() {
     }
 }
 
-/// A process that ends when the value is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a server on a free port of the loopback address, and waits until it listens. A server that ends at once is
 /// started on another port, because somebody else may have taken the first one. Fails with the words of its log.
 fn serve(log: &str, start: impl Fn(u16, File) -> Child) -> (Running, u16) {
@@ -367,7 +362,7 @@ fn serve(log: &str, start: impl Fn(u16, File) -> Child) -> (Running, u16) {
     for _ in 0..5 {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut server = Running(start(port, File::create(log).unwrap()));
-        while server.0.try_wait().unwrap().is_none() {
+        while server.try_wait().unwrap().is_none() {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return (server, port);
             }
@@ -446,11 +441,7 @@ fn ssh_logs_in_with_keys_that_are_in_the_service() {
     let mut agent = world.command("ssh-agent");
     agent.args(["-D", "-a", "agent", "-P", &allowed]).stdout(Stdio::null()).stderr(Stdio::null());
     let _agent = Running(agent.spawn().unwrap());
-    let start = Instant::now();
-    while fs::metadata(world.path("agent")).is_err() {
-        assert!(start.elapsed() < PATIENCE, "the agent does not start");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait::wait_for("the agent", || fs::metadata(world.path("agent")).is_ok());
     let mut adding = world.command("ssh-add");
     adding.arg("-s").arg(&module).env("SSH_AUTH_SOCK", world.path("agent"));
     // The agent asks for a PIN, for which any text will do.

@@ -15,6 +15,8 @@ mod ml_dsa;
 mod newer;
 #[path = "openssl/pss.rs"]
 mod pss;
+#[path = "../../../testing/running.rs"]
+mod running;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 #[path = "openssl/vectors.rs"]

@@ -1,8 +1,11 @@
 //! Tests of the client against OpenSSH's own server, on a socket and without ssh.
 
+#[path = "../../../testing/running.rs"]
+mod running;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
+use running::Running;
 use sealane_sftp::{
     Access, Attributes, Client, Extension, FileKind, Handle, Outgoing, Reply, Request, RequestId, StatusCode,
     Times,
@@ -15,14 +18,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 const SERVERS: [&str; 2] = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
 
 struct Session {
     client: Client,
     socket: UnixStream,
-    child: Child,
+    _child: Running,
     /// The data of requests whose packets do not hold them.
     data: VecDeque<u8>,
     replies: HashMap<RequestId, Reply>,
@@ -41,8 +44,8 @@ impl Session {
             .stdout(OwnedFd::from(theirs_too))
             .spawn()
             .unwrap();
-        let mut session =
-            Self { client: Client::new(), socket, child, data: VecDeque::new(), replies: HashMap::new() };
+        let (client, data, replies) = (Client::new(), VecDeque::new(), HashMap::new());
+        let mut session = Self { client, socket, _child: Running(child), data, replies };
         while !session.client.knows_limits() {
             session.turn();
         }
@@ -105,13 +108,6 @@ impl Session {
             Reply::Status(status) => assert_eq!(status.code, expected, "{request:?}"),
             reply => panic!("{request:?}: {reply:?}"),
         }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -4,20 +4,16 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use super::strongswan::{self, wait_for};
-use super::{Net, namespaces::ip, settings};
+use super::{Net, namespaces::ip, settings, strongswan};
+use crate::program::{Running, eventually, wait_for};
 
 /// The folder in which `cargo xtask peers` unpacks the kernel and its modules.
 const ROOT: &str = "/usr/local/lib/sealane-peers/uml";
 /// The kernel's ESP and AH, AES-GCM, and the random numbers that its IVs begin with.
 const MODULES: &str =
     "xfrm_user esp4 ah4 gcm ctr ghash-generic seqiv hmac sha512_generic jitterentropy_rng drbg";
-/// The time in which the guest ends by itself.
-const END_TIME: Duration = Duration::from_secs(5);
 
 /// Returns the reason why it cannot run here.
 pub(crate) fn missing() -> Option<String> {
@@ -34,7 +30,7 @@ pub(crate) fn refused_by_processor() -> Option<&'static str> {
 
 /// A running guest, which ends with the value.
 pub(crate) struct Guest {
-    process: Child,
+    process: Running,
     folder: PathBuf,
 }
 
@@ -87,7 +83,7 @@ poweroff -f
         command.args(["rootfstype=hostfs", "rootflags=/", "rw", "con=null", "con0=null,fd:1"]);
         command.args([&format!("init={}", init.display()), "vec0:transport=tap,ifname=t0,depth=64"]);
         command.stdin(Stdio::null()).stdout(console.try_clone().expect("a file")).stderr(console);
-        let own = Self { process: command.spawn().expect("it starts"), folder };
+        let own = Self { process: Running(command.spawn().expect("it starts")), folder };
         wait_for("the guest's strongSwan", || own.folder.join("up").exists());
         own
     }
@@ -105,11 +101,6 @@ poweroff -f
 impl Drop for Guest {
     fn drop(&mut self) {
         let _ = fs::write(self.folder.join("end"), "");
-        let until = Instant::now() + END_TIME;
-        while Instant::now() < until && matches!(self.process.try_wait(), Ok(None)) {
-            thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        eventually(|| !matches!(self.process.try_wait(), Ok(None)));
     }
 }

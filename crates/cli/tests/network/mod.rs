@@ -14,13 +14,13 @@ pub(crate) mod strongswan;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use namespaces::End;
 
-use crate::program::{self, text, without};
+use crate::program::{self, Running, eventually, text, without};
 
 /// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
@@ -31,7 +31,7 @@ pub(crate) fn missing() -> Option<String> {
 pub(crate) struct Net {
     tag: String,
     names: Vec<String>,
-    pub(crate) children: Vec<Child>,
+    pub(crate) children: Vec<Running>,
     pub(crate) folder: tempfile::TempDir,
 }
 
@@ -98,14 +98,12 @@ impl Net {
         let mut said = [0; 6];
         child.stderr.as_mut().expect("it is a pipe").read_exact(&mut said).expect("it says that it is up");
         assert_eq!(&said, b"sl0 is");
-        self.children.push(child);
+        self.children.push(Running(child));
     }
 
     pub(crate) fn wait_for_ping(&self, from: &str, to: &str) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.run(from, "ping", &format!("-c 1 -W 1 {to}")).status.success() {
-            assert!(Instant::now() < deadline, "no answer from {to}");
-        }
+        let is_answered = || self.run(from, "ping", &format!("-c 1 -W 1 {to}")).status.success();
+        assert!(eventually(is_answered), "no answer from {to}");
     }
 
     /// Adds rules to the packet filter of `host`; if that cannot be, the test is skipped for want of `what`.
@@ -131,17 +129,10 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        take_away(&mut self.children, &self.names);
+        // The programs end before the namespaces that they run in.
+        self.children.clear();
+        self.names.iter().for_each(|name| namespaces::remove(name));
     }
-}
-
-/// Ends programs, and removes the namespaces that they ran in.
-fn take_away<'c>(programs: impl IntoIterator<Item = &'c mut Child>, names: &[String]) {
-    for program in programs {
-        let _ = program.kill();
-        let _ = program.wait();
-    }
-    names.iter().for_each(|name| namespaces::remove(name));
 }
 
 /// Sends `content` from `near` to `listener`, and compares the received bytes.

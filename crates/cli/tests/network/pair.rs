@@ -5,11 +5,10 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use super::namespaces::{self, End};
-use crate::program::{self, pattern, text};
+use crate::program::{self, Running, eventually, pattern, text};
 
 /// Inner addresses of the two ends.
 pub(crate) const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
@@ -59,7 +58,7 @@ impl Manner {
 pub(crate) struct Pair {
     pub(crate) names: [String; 2],
     pub(crate) folders: [tempfile::TempDir; 2],
-    pub(crate) gateways: [Option<Child>; 2],
+    pub(crate) gateways: [Option<Running>; 2],
     pub(crate) lanes: &'static str,
     /// The engine of both ends; without one, it follows from the lanes.
     pub(crate) engine: Option<String>,
@@ -138,17 +137,12 @@ impl Pair {
 
     /// Waits until packets pass.
     pub(crate) fn wait_for_ping(&self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.ping("56") {
-            assert!(Instant::now() < deadline, "{}", self.status(0));
-        }
+        assert!(eventually(|| self.ping("56")), "{}", self.status(0));
     }
 
     pub(crate) fn kill(&mut self, end: usize) {
-        let mut child = self.gateways[end].take().expect("it runs");
-        // `ip netns exec` has become the program.
-        child.kill().expect("it runs");
-        child.wait().expect("it ends");
+        // `ip netns exec` has become the program, which is killed with the value.
+        self.gateways[end].take().expect("it runs");
     }
 
     /// Returns the index under which an end sends.
@@ -248,7 +242,7 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         let mut said = [0; 6];
         child.stderr.as_mut().expect("it is a pipe").read_exact(&mut said).expect("it says that it is up");
         assert_eq!(&said, b"sl0 is");
-        self.gateways[end] = Some(child);
+        self.gateways[end] = Some(Running(child));
     }
 
     pub(crate) fn output(&self, end: usize, arguments: &[&str]) -> Output {
@@ -311,6 +305,8 @@ receive = {{ spi = {}, key-file = "receive.key" }}
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        super::take_away(self.gateways.iter_mut().flatten(), &self.names);
+        // The programs end before the namespaces that they run in.
+        self.gateways = [None, None];
+        self.names.iter().for_each(|name| namespaces::remove(name));
     }
 }

@@ -4,11 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::{Net, settings};
-use crate::program::text;
+use crate::program::{Running, text, wait_for};
 
 /// Returns the reason why it cannot run here.
 pub(crate) fn missing() -> Option<String> {
@@ -34,16 +32,6 @@ pub(crate) fn users_are_missing() -> Option<String> {
     let has = |name: &&str| Path::new(&format!("/usr/lib/ipsec/plugins/libstrongswan-{name}.so")).exists();
     let plugin = plugins.iter().find(|name| !has(name));
     missing().or_else(|| plugin.map(|name| format!("strongSwan's plugin {name} is missing")))
-}
-
-/// Waits until a condition holds.
-#[track_caller]
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what} does not come to be");
-        thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// strongSwan in a host of a [`Net`], which ends it.
@@ -118,7 +106,7 @@ impl StrongSwan {
         };
         command.env("STRONGSWAN_CONF", folder.join("strongswan.conf"));
         command.stdin(Stdio::null()).stdout(out.try_clone().expect("a file")).stderr(out);
-        net.children.push(command.spawn().expect("it starts"));
+        net.children.push(Running(command.spawn().expect("it starts")));
         let own = Self { host, folder };
         wait_for("strongSwan's control socket", || own.folder.join("vici").exists());
         // The socket exists a moment before the process listens on it.

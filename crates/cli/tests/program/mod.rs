@@ -4,15 +4,21 @@
 #![allow(dead_code, unused_imports)]
 
 pub(crate) mod isolated;
+#[path = "../../../../testing/running.rs"]
+mod running;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 pub(crate) mod terminal;
+#[path = "../../../../testing/wait.rs"]
+mod wait;
 
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+pub(crate) use running::Running;
 pub(crate) use skip::{or_skip, say, skip, unless, without};
+pub(crate) use wait::{eventually, eventually_some, wait_for};
 
 /// Returns the path of the program under test: the one that was built with the test, unless the environment names
 /// another. Tests of the laboratory take the product that was built beside it.

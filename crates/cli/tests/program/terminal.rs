@@ -6,20 +6,19 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Time limit for any step; nothing takes longer unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::{Running, eventually, eventually_some};
 
 /// The byte that Ctrl-C sends.
 pub(crate) const CTRL_C: &[u8] = b"\x03";
 
 /// A program in the foreground of a terminal. It is killed when dropped.
 pub(crate) struct Terminal {
-    child: Child,
+    child: Running,
     keyboard: File,
     output: Arc<Mutex<Vec<u8>>>,
 }
@@ -45,7 +44,7 @@ impl Terminal {
             };
         }
         on_terminal.env("TERM", "xterm").stdin(screen()).stdout(screen()).stderr(screen());
-        let child = on_terminal.spawn().expect("setsid of util-linux starts");
+        let child = Running(on_terminal.spawn().expect("setsid of util-linux starts"));
         let keyboard = File::from(master);
         let output = Arc::new(Mutex::new(Vec::new()));
         let (mut reader, written) = (keyboard.try_clone().expect("a descriptor"), output.clone());
@@ -71,37 +70,22 @@ impl Terminal {
     /// Waits until `text` was written.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
-        let give_up = Instant::now() + PATIENCE;
-        while !self.written().contains(text) {
+        let is_there = eventually(|| {
             let ended = self.child.try_wait().expect("its status");
             assert!(ended.is_none() || self.written().contains(text), "it ended: {:?}", self.written());
-            assert!(Instant::now() < give_up, "no {text:?} in {:?}", self.written());
-            sleep(Duration::from_millis(5));
-        }
+            self.written().contains(text)
+        });
+        assert!(is_there, "no {text:?} in {:?}", self.written());
     }
 
     /// Waits for the program's end. Returns its exit status and everything that was written.
     #[track_caller]
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
-        let give_up = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("its status") {
-                break status;
-            }
-            assert!(Instant::now() < give_up, "it hangs after {:?}", self.written());
-            sleep(Duration::from_millis(5));
-        };
+        let status = eventually_some(|| self.child.try_wait().expect("its status"));
+        let status = status.unwrap_or_else(|| panic!("it hangs after {:?}", self.written()));
         // The last bytes may still be on their way from the terminal to the reader.
         sleep(Duration::from_millis(100));
         (status.code(), self.written())
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // This fails only if the program has already ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -85,17 +85,10 @@ fn succeeds(command: &mut Command) -> bool {
 
 /// A running server, and the far home folder.
 pub(crate) struct Server {
-    process: Child,
+    /// Its namespace of processes ends with it.
+    process: Running,
     folder: tempfile::TempDir,
     port: u16,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Its namespace of processes ends with it.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 impl Server {
@@ -131,7 +124,7 @@ impl Server {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = port.expect("a free port").port();
         write_configurations(at, port);
-        let process = spawn(at, &command(maker, at, port));
+        let process = Running(spawn(at, &command(maker, at, port)));
         let server = Self { process, folder, port };
         server.await_greeting();
         Some(server)

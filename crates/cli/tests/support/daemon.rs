@@ -1,18 +1,17 @@
 //! A daemon behind a proxy: data that are sent to [`Served::place`] pass through the proxy, data streams included.
 
 use super::proxy::{Proxy, Tamper};
-use crate::program::{sealane, text, write};
+use crate::program::{Running, sealane, text, write};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A daemon, its user's home, and a proxy in front of it.
 pub(crate) struct Served {
-    child: Child,
+    child: Running,
     folder: TempDir,
     pub(crate) address: SocketAddr,
     pub(crate) proxy: Proxy,
@@ -104,20 +103,14 @@ impl Served {
 
     /// Kills the daemon without a warning and starts another on the same port.
     pub(crate) fn kill_and_restart(&mut self) {
+        // Its port is free when it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         (self.child, _) = spawn(self.folder.path(), self.address, &[]);
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn spawn(folder: &Path, listen: SocketAddr, arguments: &[&str]) -> (Child, SocketAddr) {
+fn spawn(folder: &Path, listen: SocketAddr, arguments: &[&str]) -> (Running, SocketAddr) {
     let mut command = sealane(&["serve", "--minimum-level", "safe", "--listen", &listen.to_string()]);
     command.arg(folder.join("root")).arg("--authorised-peers").arg(folder.join("authorised"));
     command.args(arguments);
@@ -130,5 +123,5 @@ fn spawn(folder: &Path, listen: SocketAddr, arguments: &[&str]) -> (Child, Socke
     let Some(address) = address else {
         panic!("the daemon did not start: {}", fs::read_to_string(folder.join("log")).unwrap_or_default());
     };
-    (child, address)
+    (Running(child), address)
 }

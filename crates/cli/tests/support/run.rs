@@ -1,21 +1,16 @@
 //! One run of the program, which may be killed at any time.
 
-use crate::program::sealane;
+use crate::program::{Running, eventually, eventually_some, sealane};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 use tempfile::NamedTempFile;
-
-/// Time limit of a run; none takes longer unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running program. It is killed when dropped.
 pub(crate) struct Run {
-    child: Child,
+    child: Running,
     stdout: NamedTempFile,
     stderr: NamedTempFile,
 }
@@ -43,7 +38,7 @@ impl Run {
         let writer = |file: &NamedTempFile| File::create(file.path()).expect("a file");
         // These are files, because a far end that outlives the run would keep a pipe open.
         command.stdout(writer(&stdout)).stderr(writer(&stderr));
-        Self { child: command.spawn().expect("the program starts"), stdout, stderr }
+        Self { child: Running(command.spawn().expect("the program starts")), stdout, stderr }
     }
 
     /// Kills it without a warning.
@@ -84,10 +79,7 @@ impl Run {
 
     /// Waits until it has transferred this many bytes, or has ended.
     pub(crate) fn wait_for_bytes(&mut self, bytes: u64) {
-        let give_up = Instant::now() + PATIENCE;
-        while moved(&self.events()) < bytes && !self.has_ended() && Instant::now() < give_up {
-            sleep(Duration::from_millis(5));
-        }
+        eventually(|| moved(&self.events()) >= bytes || self.has_ended());
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {
@@ -96,43 +88,24 @@ impl Run {
 
     /// Waits for its end. A run that hangs is an error.
     pub(crate) fn end(mut self) -> Result<Ended, String> {
-        let give_up = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("its status") {
-                break status;
-            }
-            if Instant::now() > give_up {
-                return Err(format!("it hangs after {:?}", self.events().last()));
-            }
-            sleep(Duration::from_millis(2));
-        };
+        let status = eventually_some(|| self.child.try_wait().expect("its status"))
+            .ok_or_else(|| format!("it hangs after {:?}", self.events().last()))?;
         let stderr = fs::read_to_string(self.stderr.path()).unwrap_or_default();
         Ok(Ended { code: status.code(), events: self.events(), stderr })
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.kill();
-        let _ = self.child.wait();
     }
 }
 
 /// Runs to the end. A far end that outlives a kill for a moment still holds the journal, and the program reports
 /// that.
 pub(crate) fn run_to_end(home: &Path, arguments: &[&str]) -> Result<Ended, String> {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    loop {
-        let ended = Run::start(home, arguments).end()?;
-        if ended.kind() == "refused"
-            && ended.message().contains("running already")
-            && Instant::now() < give_up
-        {
-            sleep(Duration::from_millis(20));
-            continue;
-        }
-        return Ok(ended);
-    }
+    let mut ended = Err("it was never run".to_owned());
+    eventually(|| {
+        ended = Run::start(home, arguments).end();
+        let is_held =
+            |ended: &Ended| ended.kind() == "refused" && ended.message().contains("running already");
+        !ended.as_ref().is_ok_and(is_held)
+    });
+    ended
 }
 
 /// Runs to the end, which must be a success.
@@ -196,12 +169,6 @@ pub(crate) fn kill_far(number: u32) {
 
 /// Waits until a process is gone.
 pub(crate) fn wait_gone(number: u32) -> Result<(), String> {
-    let give_up = Instant::now() + PATIENCE;
-    while status(number).is_some_and(|(_, state, _)| state != 'Z') {
-        if Instant::now() > give_up {
-            return Err(format!("process {number} outlives the transfer"));
-        }
-        sleep(Duration::from_millis(2));
-    }
-    Ok(())
+    let is_gone = eventually(|| status(number).is_none_or(|(_, state, _)| state == 'Z'));
+    is_gone.then_some(()).ok_or_else(|| format!("process {number} outlives the transfer"))
 }

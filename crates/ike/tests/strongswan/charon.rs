@@ -4,8 +4,12 @@
 
 #[path = "../../../../testing/namespaces.rs"]
 pub(crate) mod namespaces;
+#[path = "../../../../testing/running.rs"]
+mod running;
 #[path = "../../../../testing/charon.rs"]
 mod settings;
+#[path = "../../../../testing/wait.rs"]
+mod wait;
 
 use std::{
     fs,
@@ -28,6 +32,9 @@ use crate::{
     common::{End, key, network, peer},
     skip,
 };
+
+pub(crate) use running::Running;
+pub(crate) use wait::wait_for;
 
 /// Time limit for any step, on a machine that does other things too. It is not used for measurements.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,29 +98,11 @@ impl Namespaces {
     }
 }
 
-/// A process, ended when the value is dropped.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A strongSwan process.
 pub(crate) struct Charon {
     process: Running,
     folder: tempfile::TempDir,
     namespaces: Namespaces,
-}
-
-pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 impl Charon {
@@ -191,7 +180,7 @@ impl Charon {
 
     /// Returns the process's number.
     pub(crate) fn process(&self) -> u32 {
-        self.process.0.id()
+        self.process.id()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -1,6 +1,7 @@
 //! nginx goes on while its engine is killed and started again, as a service manager with a socket unit does it: the listening socket
 //! stays, and who connects meanwhile waits.
 
+use super::running::Running;
 use super::{PATIENCE, World, common, free_port, have, nginx, skip, wait_for};
 use sealane_client::Client;
 use sealane_service::service::bind_at;
@@ -44,24 +45,13 @@ fn an_engine_of_a_process_of_its_own() {
     Service::start(settings, &Stop::new().expect("a switch")).expect("a service").run().expect("it serves");
 }
 
-/// An engine that is killed when the value is dropped.
-struct Victim(Child);
-
-impl Victim {
-    fn start(folder: &Path, listener: BorrowedFd<'_>) -> Self {
-        let mut command = Command::new(env::current_exe().expect("a program"));
-        command.args(["--exact", "killed::an_engine_of_a_process_of_its_own", "--nocapture"]);
-        let socket: OwnedFd = listener.try_clone_to_owned().expect("a descriptor");
-        command.env(FOLDER, folder).stdin(socket).stdout(Stdio::null()).stderr(Stdio::inherit());
-        Self(command.spawn().expect("it starts"))
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts an engine.
+fn start_engine(folder: &Path, listener: BorrowedFd<'_>) -> Running {
+    let mut command = Command::new(env::current_exe().expect("a program"));
+    command.args(["--exact", "killed::an_engine_of_a_process_of_its_own", "--nocapture"]);
+    let socket: OwnedFd = listener.try_clone_to_owned().expect("a descriptor");
+    command.env(FOLDER, folder).stdin(socket).stdout(Stdio::null()).stderr(Stdio::inherit());
+    Running(command.spawn().expect("it starts"))
 }
 
 fn workers(nginx: &Child) -> String {
@@ -96,7 +86,7 @@ fn no_handshake_fails_while_the_engine_is_killed_every_second() {
     world.engine.stop();
     let folder = world.folder.path().to_owned();
     let listener = bind_at(&world.engine.socket).expect("a socket");
-    let mut engine = Victim::start(&folder, listener.as_fd());
+    let mut engine = start_engine(&folder, listener.as_fd());
     let nginx = nginx(&world, port, "rsa");
     wait_for(port);
     let workers_before = workers_begun(&nginx.0, WORKERS);
@@ -117,7 +107,7 @@ fn no_handshake_fails_while_the_engine_is_killed_every_second() {
         let status = Client::connect(&world.engine.socket, "a test").and_then(|mut client| client.status());
         signed.push(status.map_or(0, |status| status.done.values().sum::<u64>()));
         drop(engine);
-        engine = Victim::start(&folder, listener.as_fd());
+        engine = start_engine(&folder, listener.as_fd());
     }
     let mut handshakes = 0;
     for client in clients {
