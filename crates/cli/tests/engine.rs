@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 use program::{Running, eventually, say, wait_for};
 
 struct Engine {
-    folder: tempfile::TempDir,
     child: Running,
+    folder: tempfile::TempDir,
 }
 
 impl Engine {

@@ -60,28 +60,15 @@ impl Net {
         path.to_str().expect("a path in UTF-8").to_owned()
     }
 
-    fn tunnel(&self, host: &str, arguments: &str) -> Output {
-        let mut command = self.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel");
-        command.args(arguments.split_whitespace());
-        command.env("SEALANE_RUN", self.folder.path().join(format!("{host}.run"))).output().expect("it runs")
-    }
-
     fn up(&self, host: &str, rest: &str) -> Gateway {
         let site = self.site(host, rest);
-        let mut command = self.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel up");
-        command.arg(site).env("SEALANE_RUN", self.folder.path().join(format!("{host}.run")));
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child = self.tunnel(host, "up").arg(site).stderr(Stdio::piped()).spawn().expect("it starts");
         let lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
         let (say, words) = channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| say.send(line)));
         let gateway = Gateway { child: Running(child), words };
         gateway.says("sl0 is up");
         gateway
-    }
-
-    fn down(&self, host: &str) {
-        let down = self.tunnel(host, "down sl0");
-        assert!(down.status.success(), "{}", text(&down.stderr));
     }
 
     /// Returns all routes, rules and addresses of both families, in an order of their own.
@@ -230,11 +217,11 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
     net.up("a", &site).kill();
     assert_eq!(net.settled("a"), left);
     fs::remove_dir_all(net.folder.path().join("a.run")).expect("it was made");
-    let down = net.tunnel("a", "down");
+    let down = net.tunnel("a", "down").output().expect("it runs");
     assert!(down.status.success(), "{}", text(&down.stderr));
     assert!(text(&down.stderr).contains("unreachable 0.0.0.0/0"), "{}", text(&down.stderr));
     assert_eq!(net.settled("a"), before, "after down of what was left");
-    let again = net.tunnel("a", "down sl0");
+    let again = net.tunnel("a", "down sl0").output().expect("it runs");
     assert_eq!(again.status.code(), Some(3), "{}", text(&again.stderr));
     assert!(text(&again.stderr).contains("no gateway is running here"), "{}", text(&again.stderr));
 }
@@ -252,7 +239,7 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
     ] {
         let path = net.site("a", &format!("{site}[\"10.91.3.0/24\", \"{networks}\"]\n"));
         for command in ["up", "check"] {
-            let refused = net.tunnel("a", &format!("{command} {path}"));
+            let refused = net.tunnel("a", &format!("{command} {path}")).output().expect("it runs");
             let said = text(&refused.stderr);
             assert_eq!(refused.status.code(), Some(5), "{command}: {said}");
             assert!(said.contains(route) && said.contains(remedy), "{command}: {said}");
@@ -262,18 +249,18 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
     // Everything is set, and then the port turns out to be in use.
     let path = net.site("a", &format!("{site}{DEFAULT}"));
     let socket = net.inside("a", || UdpSocket::bind("0.0.0.0:4500").expect("a port"));
-    let refused = net.tunnel("a", &format!("up {path}"));
+    let refused = net.tunnel("a", &format!("up {path}")).output().expect("it runs");
     assert!(text(&refused.stderr).contains("cannot listen"), "{}", text(&refused.stderr));
     assert_eq!(net.settled("a"), before, "the port was taken");
     drop(socket);
     // `check` reports the planned changes, and changes nothing.
-    let check = net.tunnel("a", &format!("check {path}"));
+    let check = net.tunnel("a", &format!("check {path}")).output().expect("it runs");
     assert!(check.status.success(), "{}", text(&check.stderr));
     for part in ["0.0.0.0/0, ::/0 go to the device sl0", "mark 0x53", "unreachable, until", "nftables"] {
         assert!(text(&check.stdout).contains(part), "{}", text(&check.stdout));
     }
     let one = net.site("a", &format!("{site}[\"0.0.0.0/0\"]\n"));
-    let check = net.tunnel("a", &format!("check {one}"));
+    let check = net.tunnel("a", &format!("check {one}")).output().expect("it runs");
     assert!(text(&check.stdout).contains("name ::/0 too"), "{}", text(&check.stdout));
     assert_eq!(net.settled("a"), before);
 }

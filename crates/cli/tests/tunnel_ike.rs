@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 use clients::install;
 use network::Net;
 use network::namespaces::ip;
-use network::strongswan::{self, StrongSwan, wait_for};
-use program::{pattern, text, unless, without};
+use network::strongswan::{self, StrongSwan};
+use program::{pattern, text, unless, wait_for, without};
 
 const PSK: &str = "0123456789abcdef0123456789abcdef";
 /// Inner addresses: ours and the peer's.
@@ -142,6 +142,11 @@ secrets {{
     )
 }
 
+/// Returns strongSwan's connections with proofs by the shared key.
+fn by_psk(proposals: [&str; 2], more: &str, child: &str) -> String {
+    connections(proposals, "auth = psk", "auth = psk", more, child)
+}
+
 /// Reads what the program at `place` among those of the hosts says, until it has said these words.
 fn wait_for_words(net: &mut Net, place: usize, words: &str) {
     let stderr = net.children[place].stderr.as_mut().expect("a pipe");
@@ -161,18 +166,38 @@ fn dropped(net: &Net, host: &str, reasons: &[&str]) -> Vec<serde_json::Value> {
 
 /// Returns the SPIs under which our gateway sends.
 fn spis(net: &Net, host: &str) -> Vec<u64> {
-    let status = net.status(host);
-    let all = status["peers"][0]["associations"].as_array().expect("a list").clone();
-    let out = all.iter().filter(|association| association["direction"] == "out");
-    out.map(|association| association["spi"].as_u64().expect("a number")).collect()
+    net.spis(host, "out")
+}
+
+/// Returns the IKE SAs of our gateway with its first peer.
+fn sas(net: &Net, host: &str) -> Vec<serde_json::Value> {
+    net.status(host)["peers"][0]["ike"].as_array().expect("a list").clone()
 }
 
 /// Sends `bytes` from our inner host to the peer's and compares them.
 fn transfer(net: &Net, bytes: usize) {
-    let listener = net.inside("b", || TcpListener::bind((INNER[1], 0)).expect("a port"));
+    transfer_to(net, "a", ("b", INNER[1]), &pattern(bytes));
+}
+
+/// Sends `content` from one host to another at this address and compares it.
+fn transfer_to(net: &Net, from: &str, (to, address): (&str, &str), content: &[u8]) {
+    let listener = net.inside(to, || TcpListener::bind((address, 0)).expect("a port"));
     let at = listener.local_addr().expect("a port");
-    let near = net.inside("a", || TcpStream::connect(at).expect("the other end"));
-    network::stream(near, &listener, &pattern(bytes));
+    let near = net.inside(from, || TcpStream::connect(at).expect("the other end"));
+    network::stream(near, &listener, content);
+}
+
+/// Starts two gateways of ours, each with the site file that `site` returns for its end.
+fn both(net: &mut Net, site: impl Fn(usize) -> String) {
+    for (end, host) in ["a", "b"].into_iter().enumerate() {
+        net.gateway(host, 1400, &site(end));
+    }
+}
+
+/// Starts `b`, which is called and knows no endpoint, and then `a`, which calls it.
+fn called(net: &mut Net, site: impl Fn(usize) -> String) {
+    net.gateway("b", 1400, &site(1).replace("endpoint", "#"));
+    net.gateway("a", 1400, &site(0));
 }
 
 /// Sends bytes between the ends in both directions at once for this time, at up to 4 MB per second, and compares
@@ -221,8 +246,7 @@ fn load(net: &Net, time: Duration) -> usize {
 #[test]
 fn strongswan_is_joined_by_a_shared_key_and_associations_get_successors_under_load() {
     let Some(mut net) = two_hosts("ki", strongswan::missing) else { return };
-    let psk = "auth = psk";
-    let text = connections(["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"], psk, psk, "", "");
+    let text = by_psk(["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"], "", "");
     let far = StrongSwan::start(&mut net, "b", &text, |_| {});
     let rekeys = "rekey-seconds = 2\n";
     net.gateway(
@@ -244,19 +268,16 @@ fn strongswan_is_joined_by_a_shared_key_and_associations_get_successors_under_lo
     assert!(lost.iter().all(early), "{lost:?}\n{}", far.log());
     assert!(far.log().contains("rekeyed between"), "{}", far.log());
     // The peer is told that we end.
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel down");
-    command.env("SEALANE_RUN", net.folder.path().join("a.run"));
-    assert!(command.output().expect("it runs").status.success());
+    net.down("a");
     wait_for("strongSwan's end", || !far.associations(&net).contains("ESTABLISHED"));
 }
 
 #[test]
 fn strongswan_begins_and_rekeys_and_ends() {
     let Some(mut net) = two_hosts("kr", strongswan::missing) else { return };
-    let psk = "auth = psk";
     let more = "remote_addrs = 10.90.0.1\n        rekey_time = 3s\n        over_time = 30s";
     let child = "rekey_time = 2s\n                rand_time = 0s\n                life_time = 30s";
-    let text = connections(["aes256-sha256-modp2048", "aes256-sha256"], psk, psk, more, child);
+    let text = by_psk(["aes256-sha256-modp2048", "aes256-sha256"], more, child);
     let far = StrongSwan::start(&mut net, "b", &text, |_| {});
     let ike = "psk-file = \"psk\"\nesp-proposals = [\"aes256gcm16\", \"aes256-sha256\"]";
     net.gateway("a", 1400, &site("", ike));
@@ -280,8 +301,7 @@ fn ends_that_differ_about_pfs_stay_joined_and_say_so() {
         [("p1", "aes256gcm16-x25519", "aes256gcm16"), ("p2", "aes256gcm16", "aes256gcm16-ecp256")]
     {
         let Some(mut net) = two_hosts(tag, strongswan::missing) else { return };
-        let psk = "auth = psk";
-        let text = connections(["aes256gcm16-prfsha384-x25519", theirs], psk, psk, "", "");
+        let text = by_psk(["aes256gcm16-prfsha384-x25519", theirs], "", "");
         let far = StrongSwan::start(&mut net, "b", &text, |_| {});
         let ike = format!("psk-file = \"psk\"\nesp-proposals = [\"{ours}\"]");
         net.gateway("a", 1400, &site(&format!("{ENDPOINT}rekey-seconds = 2\n"), &ike));
@@ -293,9 +313,7 @@ fn ends_that_differ_about_pfs_stay_joined_and_say_so() {
         assert!(lost.is_empty(), "{lost:?}\n{}", far.log());
         wait_for_words(&mut net, 1, &format!("our proposals are {ours}"));
         wait_for_words(&mut net, 1, "PFS");
-        wait_for("the end of what was replaced", || {
-            net.status("a")["peers"][0]["ike"].as_array().is_some_and(|all| all.len() == 1)
-        });
+        wait_for("the end of what was replaced", || sas(&net, "a").len() == 1);
     }
 }
 
@@ -361,8 +379,7 @@ fn strongswan_is_joined_by_certificates_from_behind_a_nat() {
 fn each_network_of_a_peer_with_an_association_for_each_is_reached() {
     let Some(mut net) = two_hosts("nn", strongswan::missing) else { return };
     ip(&format!("-n {} address add 10.91.3.1/32 dev lo", net.name("b")));
-    let psk = "auth = psk";
-    let text = connections(["aes256gcm16-prfsha384-x25519", "aes256gcm16"], psk, psk, "", "");
+    let text = by_psk(["aes256gcm16-prfsha384-x25519", "aes256gcm16"], "", "");
     let second = "            d {\n                local_ts = 10.91.3.0/24\n                remote_ts = 10.91.1.0/24\n\
                   \u{20}               esp_proposals = aes256gcm16\n            }\n            c {";
     let far = StrongSwan::start(&mut net, "b", &text.replace("            c {", second), |_| {});
@@ -435,9 +452,7 @@ fn own_site(end: usize, rest: &str) -> String {
 #[test]
 fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
     let Some(mut net) = own_hosts("ko") else { return };
-    for (end, host) in ["a", "b"].into_iter().enumerate() {
-        net.gateway(host, 1400, &own_site(end, "rekey-seconds = 2\n"));
-    }
+    both(&mut net, |end| own_site(end, "rekey-seconds = 2\n"));
     net.wait_for_ping("a", INNER[1]);
     assert!(load(&net, Duration::from_secs(5)) >= 1);
     // The other gateway has lost its state, and says so.
@@ -445,10 +460,7 @@ fn two_gateways_of_ours_speak_ike_and_find_each_other_again() {
     net.gateway("b", 1400, &own_site(1, ""));
     net.wait_for_ping("b", INNER[0]);
     // Our end moves; the other one follows.
-    let name = net.name("a");
-    ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
-    ip(&format!("-n {name} address del 10.90.0.1/24 dev o0"));
-    ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
+    net.readdress("a", "10.90.0.1");
     wait_for("the new address", || net.status("b")["peers"][0]["endpoint"] == "10.90.0.77:4500");
     net.wait_for_ping("a", INNER[1]);
     net.wait_for_ping("b", INNER[0]);
@@ -460,13 +472,10 @@ fn two_gateways_that_begin_at_once_keep_one_ike_sa() {
     // Neither end reaches the other until both try.
     let name = net.name("a");
     ip(&format!("-n {name} link set o0 down"));
-    for (end, host) in ["a", "b"].into_iter().enumerate() {
-        net.gateway(host, 1400, &own_site(end, ""));
-    }
+    both(&mut net, |end| own_site(end, ""));
     ip(&format!("-n {name} link set o0 up"));
     net.wait_for_ping("a", INNER[1]);
-    let count = |host: &str| net.status(host)["peers"][0]["ike"].as_array().expect("a list").len();
-    wait_for("one IKE SA", || (count("a"), count("b")) == (1, 1));
+    wait_for("one IKE SA", || (sas(&net, "a").len(), sas(&net, "b").len()) == (1, 1));
     net.wait_for_ping("b", INNER[0]);
 }
 
@@ -474,19 +483,17 @@ fn two_gateways_that_begin_at_once_keep_one_ike_sa() {
 fn gateways_know_each_other_by_the_keys_of_their_identities() {
     let Some(mut net) = own_hosts("kk") else { return };
     let keys = ["a", "b"].map(|host| net.key(host));
-    for (end, host) in ["a", "b"].into_iter().enumerate() {
-        let key = format!("key = \"{}\"", keys[1 - end]);
-        net.gateway(host, 1400, &own_site(end, "").replace("psk-file = \"psk\"", &key));
-    }
+    both(&mut net, |end| {
+        own_site(end, "").replace("psk-file = \"psk\"", &format!("key = \"{}\"", keys[1 - end]))
+    });
     net.wait_for_ping("a", INNER[1]);
 }
 
 #[test]
 fn a_newer_strongswan_has_post_quantum_keys_in_all_exchanges() {
     let Some(mut net) = two_hosts("kq", strongswan::newer_is_missing) else { return };
-    let psk = "auth = psk";
     let proposals = ["aes256gcm16-prfsha384-x25519-ke1_mlkem768", "aes256gcm16-x25519-ke1_mlkem768"];
-    let text = connections(proposals, psk, psk, "remote_addrs = %any", "");
+    let text = by_psk(proposals, "remote_addrs = %any", "");
     let far = StrongSwan::start_newer(&mut net, "b", &text);
     let ike =
         "psk-file = \"psk\"\nike-rekey-seconds = 3\nesp-proposals = [\"aes256gcm16-x25519-ke1_mlkem768\"]";
@@ -504,7 +511,6 @@ fn a_newer_strongswan_has_post_quantum_keys_in_all_exchanges() {
 #[test]
 fn strongswan_moves_to_another_address_and_its_traffic_goes_on() {
     let Some(mut net) = two_hosts("km", strongswan::missing) else { return };
-    let psk = "auth = psk";
     let text = connections(
         ["aes256gcm16-prfsha384-x25519", "aes256gcm16"],
         psk,
@@ -517,28 +523,20 @@ fn strongswan_moves_to_another_address_and_its_traffic_goes_on() {
     net.gateway("a", 1400, &site("", "psk-file = \"psk\""));
     far.control(&net, "--initiate --child c");
     net.wait_for_ping("b", INNER[0]);
-    let name = net.name("b");
-    ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
-    ip(&format!("-n {name} address del 10.90.0.2/24 dev o0"));
-    ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
-    let is_moved = || {
-        let endpoint = net.status("a")["peers"][0]["endpoint"].to_string();
-        endpoint.starts_with("\"10.90.0.77:")
-    };
-    wait_for("the new address", is_moved);
+    net.readdress("b", "10.90.0.2");
+    let endpoint = || net.status("a")["peers"][0]["endpoint"].to_string();
+    wait_for("the new address", || endpoint().starts_with("\"10.90.0.77:"));
     net.wait_for_ping("b", INNER[0]);
-    assert_eq!(net.status("a")["peers"][0]["ike"].as_array().map(Vec::len), Some(1));
+    assert_eq!(sas(&net, "a").len(), 1);
 }
 
 #[test]
 fn the_log_says_what_does_not_match() {
     let Some(mut net) = own_hosts("kl") else { return };
-    net.gateway(
-        "b",
-        1400,
-        &own_site(1, "").replace("endpoint", "#").replace("id = \"hq.example\"", "id = \"else.example\""),
-    );
-    net.gateway("a", 1400, &own_site(0, ""));
+    called(&mut net, |end| match end {
+        0 => own_site(0, ""),
+        _ => own_site(1, "").replace("id = \"hq.example\"", "id = \"else.example\""),
+    });
     for (place, says) in
         [(0, "expected is else.example (towards branch.example)"), (1, "AUTHENTICATION_FAILED")]
     {
@@ -547,13 +545,13 @@ fn the_log_says_what_does_not_match() {
     // An error in a secret is reported before anything is begun.
     let path = net.folder.path().join("second.toml");
     fs::write(&path, format!("device = \"sl1\"\n{}", own_site(0, ""))).expect("a site file");
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
-    let output = command.arg(&path).output().expect("it runs");
-    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    let check = || {
+        let output = net.tunnel("a", "check").arg(&path).output().expect("it runs");
+        (output.status.success(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    };
+    let (_, said) = check();
     assert!(said.contains("good, 1 peer") && !said.contains("this gateway's key"), "{said}");
     fs::set_permissions(net.folder.path().join("psk"), fs::Permissions::from_mode(0o644)).expect("a mode");
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
-    let output = command.arg(&path).output().expect("it runs");
-    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    assert!(!output.status.success() && said.contains("chmod 600"), "{said}");
+    let (is_good, said) = check();
+    assert!(!is_good && said.contains("chmod 600"), "{said}");
 }

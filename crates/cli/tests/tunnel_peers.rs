@@ -273,12 +273,8 @@ impl Drop for Names {
 /// Configures the first end with the second's name, which has no address yet.
 fn named(pair: &mut Pair) -> Names {
     pair.kill(0);
-    let site = pair.folders[0].path().join("site.toml");
-    let known = fs::read_to_string(&site).expect("a site file");
-    let named =
-        known.replace(&format!("endpoint = \"{}:4500\"", OUTER[1]), "endpoint = \"Branch.test:4500\"");
-    assert_ne!(known, named);
-    fs::write(site, named).expect("a site file");
+    let endpoint = format!("endpoint = \"{}:4500\"", OUTER[1]);
+    pair.edit_site(0, &endpoint, "endpoint = \"Branch.test:4500\"");
     let names = Names::new(pair, "10.90.0.9");
     pair.up(0);
     names
@@ -295,9 +291,7 @@ fn follows_the_name(mut pair: Pair) {
     let far = &pair.names[1];
     ip(&format!("-n {far} address del {}/24 dev o1", OUTER[1]));
     ip(&format!("-n {far} address add 10.90.0.55/24 dev o1"));
-    let site = pair.folders[1].path().join("site.toml");
-    let moved = fs::read_to_string(&site).expect("a site file").replace(OUTER[1], "10.90.0.55");
-    fs::write(site, moved).expect("a site file");
+    pair.edit_site(1, OUTER[1], "10.90.0.55");
     names.set("10.90.0.55");
     pair.up(1);
     // The moved peer has no packets to send and nobody to call, so only its name reveals its address.

@@ -18,7 +18,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use namespaces::End;
+use namespaces::{End, ip};
 
 use crate::program::{self, Running, eventually, text, without};
 
@@ -92,9 +92,8 @@ impl Net {
         let head = format!("device = \"sl0\"\nmtu = {mtu}\nidentity = \"{host}.identity\"\n");
         fs::write(&path, head + rest).expect("a site file");
         let path = path.to_str().expect("a path in UTF-8").to_owned();
-        let mut command = self.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel up");
-        command.arg(path).env("SEALANE_RUN", self.folder.path().join(format!("{host}.run")));
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut command = self.tunnel(host, "up");
+        let mut child = command.arg(path).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut said = [0; 6];
         child.stderr.as_mut().expect("it is a pipe").read_exact(&mut said).expect("it says that it is up");
         assert_eq!(&said, b"sl0 is");
@@ -119,11 +118,34 @@ impl Net {
         namespaces::inside(&self.name(host), work)
     }
 
+    /// Returns a command of `sealane tunnel` about the gateway of `host`.
+    pub(crate) fn tunnel(&self, host: &str, arguments: &str) -> Command {
+        let mut command = self.command(host, env!("CARGO_BIN_EXE_sealane"), &format!("tunnel {arguments}"));
+        command.env("SEALANE_RUN", self.folder.path().join(format!("{host}.run")));
+        command
+    }
+
+    /// Ends the gateway of `host` in an orderly way.
+    #[track_caller]
+    pub(crate) fn down(&self, host: &str) {
+        let output = self.tunnel(host, "down sl0").output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
     /// Returns the status of the gateway of `host`.
     pub(crate) fn status(&self, host: &str) -> serde_json::Value {
-        let mut command = self.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel status --json");
-        command.env("SEALANE_RUN", self.folder.path().join(format!("{host}.run")));
-        serde_json::from_slice(&command.output().expect("it runs").stdout).expect("JSON")
+        let output = self.tunnel(host, "status --json").output().expect("it runs");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Returns the SPIs of associations in a direction, as [`spis`] does.
+    pub(crate) fn spis(&self, host: &str, direction: &str) -> Vec<u64> {
+        spis(&self.status(host), direction)
+    }
+
+    /// Gives a host's device `o0` the address 10.90.0.77 in place of another.
+    pub(crate) fn readdress(&self, host: &str, address: &str) {
+        readdress(&self.name(host), address);
     }
 }
 
@@ -133,6 +155,20 @@ impl Drop for Net {
         self.children.clear();
         self.names.iter().for_each(|name| namespaces::remove(name));
     }
+}
+
+/// Returns the SPIs of the associations with the first peer of a status, in a direction.
+pub(crate) fn spis(status: &serde_json::Value, direction: &str) -> Vec<u64> {
+    let all = status["peers"][0]["associations"].as_array().expect("a list").iter();
+    let own = all.filter(|association| association["direction"] == direction);
+    own.map(|association| association["spi"].as_u64().expect("a number")).collect()
+}
+
+/// Gives the device `o0` of a namespace the address 10.90.0.77 in place of another.
+pub(crate) fn readdress(namespace: &str, address: &str) {
+    ip(&format!("-n {namespace} address add 10.90.0.77/24 dev o0"));
+    ip(&format!("-n {namespace} address del {address}/24 dev o0"));
+    ip(&format!("-n {namespace} address replace 10.90.0.77/24 dev o0"));
 }
 
 /// Sends `content` from `near` to `listener`, and compares the received bytes.

@@ -1,5 +1,6 @@
 //! Two gateways of `sealane tunnel`, each in a namespace, with a cable between them.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -147,10 +148,7 @@ impl Pair {
 
     /// Returns the index under which an end sends.
     pub(crate) fn outbound_spi(&self, end: usize) -> u64 {
-        let status = self.status(end);
-        let associations = status["peers"][0]["associations"].as_array().expect("a list").clone();
-        let out = associations.iter().find(|association| association["direction"] == "out");
-        out.map_or(0, |association| association["spi"].as_u64().expect("a number"))
+        super::spis(&self.status(end), "out").first().copied().unwrap_or(0)
     }
 
     pub(crate) fn new(tag: &str, suite: &str, material_bytes: usize, lanes: &'static str) -> Self {
@@ -259,6 +257,25 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         let status = self.status(end);
         let drops = status["drops"].as_array().expect("a list").clone();
         drops.iter().find(|drop| drop[0] == reason).map_or(0, |drop| drop[1].as_u64().expect("a count"))
+    }
+
+    /// Neither end may have dropped packets for these reasons.
+    #[track_caller]
+    pub(crate) fn none_dropped(&self, about: impl Display, reasons: &[&str]) {
+        for end in [0, 1] {
+            for reason in reasons {
+                assert_eq!(self.dropped(end, reason), 0, "{about}: {reason} at end {end}");
+            }
+        }
+    }
+
+    /// Replaces a part of the site file of an end.
+    #[track_caller]
+    pub(crate) fn edit_site(&self, end: usize, from: &str, to: &str) {
+        let site = self.folders[end].path().join("site.toml");
+        let known = fs::read_to_string(&site).expect("a site file");
+        assert!(known.contains(from), "{known}");
+        fs::write(site, known.replace(from, to)).expect("a site file");
     }
 
     /// Returns the number of pieces into which an end's kernel has cut packets.

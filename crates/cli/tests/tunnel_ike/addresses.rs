@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{INNER, PSK, behind_nat, load, own_hosts, own_site, secret, transfer};
+use super::{INNER, PSK, behind_nat, called, load, own_hosts, own_site, secret, transfer};
 use crate::network::namespaces::ip;
 use crate::network::{self, Net};
 use crate::program::unless;
@@ -24,11 +24,10 @@ fn a_client_behind_a_nat_gets_answers_from_the_address_that_it_calls() {
     for (tag, listen) in [("ad", "0.0.0.0:4500"), ("af", "[::]:4500")] {
         let Some(mut net) = hosts(tag) else { return };
         secret(net.folder.path(), "psk", &format!("{PSK}\n"));
-        for (end, host) in [(1, "b"), (0, "a")] {
+        called(&mut net, |end| {
             let text = own_site(end, "rekey-seconds = 2\n").replace("10.90.0.2:", &format!("{SECOND}:"));
-            let called = || text.replace("endpoint", "#").replace("0.0.0.0:4500", listen);
-            net.gateway(host, 1400, &if end == 1 { called() } else { text });
-        }
+            if end == 1 { text.replace("0.0.0.0:4500", listen) } else { text }
+        });
         net.wait_for_ping("a", INNER[1]);
         transfer(&net, 1 << 20);
         assert_eq!(net.status("a")["peers"][0]["endpoint"], format!("{SECOND}:4500"), "{}", net.status("a"));
@@ -52,10 +51,9 @@ fn answers_leave_from_the_called_address_over_ipv6_too() {
         "add rule ip6 strict in meta l4proto udp ip6 saddr != fd90::9 drop",
     ];
     let Some(()) = net.filter("a", "firewall", &rules) else { return };
-    for (end, host) in [(1, "b"), (0, "a")] {
-        let text = own_site(end, "").replace("10.90.0.2:", "[fd90::9]:").replace("0.0.0.0:", "[::]:");
-        net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
-    }
+    called(&mut net, |end| {
+        own_site(end, "").replace("10.90.0.2:", "[fd90::9]:").replace("0.0.0.0:", "[::]:")
+    });
     net.wait_for_ping("a", INNER[1]);
     transfer(&net, 1 << 20);
 }
@@ -64,17 +62,15 @@ fn answers_leave_from_the_called_address_over_ipv6_too() {
 fn a_client_that_calls_by_its_key_gets_its_packets_from_there_too() {
     let Some(mut net) = hosts("ae") else { return };
     let keys = ["a", "b"].map(|host| net.key(host));
-    for (end, host) in [(1, "b"), (0, "a")] {
-        let endpoint = if end == 0 { format!("endpoint = \"{SECOND}:4500\"\n") } else { String::new() };
-        let text = format!(
+    called(&mut net, |end| {
+        format!(
             "listen = \"0.0.0.0:4500\"\naddresses = [\"{}/24\"]\n[[peers]]\nname = \"other\"\n\
-             networks = [\"10.91.{}.0/24\"]\n{endpoint}key = \"{}\"\n",
+             networks = [\"10.91.{}.0/24\"]\nendpoint = \"{SECOND}:4500\"\nkey = \"{}\"\n",
             INNER[end],
             2 - end,
             keys[1 - end]
-        );
-        net.gateway(host, 1400, &text);
-    }
+        )
+    });
     net.wait_for_ping("a", INNER[1]);
     transfer(&net, 1 << 20);
 }

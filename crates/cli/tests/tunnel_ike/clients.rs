@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::network::namespaces::ip;
-use crate::network::strongswan::{self, StrongSwan, wait_for};
+use crate::network::strongswan::{self, StrongSwan};
 use crate::network::{self, Net};
-use crate::program::{sealane, skip, text, unless};
-use crate::{INNER, P256, certificates, secret, wait_for_words};
+use crate::program::{sealane, skip, text, unless, wait_for};
+use crate::{INNER, P256, certificates, sas, secret, wait_for_words};
 
 /// The addresses of our gateway on its cables to two clients.
 pub(super) const GATEWAY: [&str; 2] = ["10.90.0.1", "10.90.3.1"];
@@ -162,7 +162,7 @@ fn profiles_are_read_by_others() {
 }
 
 /// Runs OpenSSL in a folder.
-fn openssl(folder: &Path, arguments: &str) {
+pub(super) fn openssl(folder: &Path, arguments: &str) {
     let output = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
     let output = output.expect("it ran before");
     assert!(output.status.success(), "openssl {arguments}: {}", text(&output.stderr));
@@ -236,20 +236,13 @@ fn clients_with_passwords_and_certificates_get_addresses_and_reach_the_network()
     net.wait_for_ping("a", "10.99.0.2");
     // A client that comes back has its address again, whoever came in between.
     alice.control(&net, "--terminate --ike rw");
-    wait_for("alice's end", || {
-        net.status("a")["peers"][0]["ike"].as_array().is_some_and(|all| all.len() == 1)
-    });
+    wait_for("alice's end", || sas(&net, "a").len() == 1);
     alice.control(&net, "--initiate --child c");
     net.wait_for_ping("b", INNER[0]);
     assert!(alice.associations(&net).contains("10.99.0.1"), "{}", alice.log());
     net.wait_for_ping("c", INNER[0]);
     let lost = crate::dropped(&net, "a", &["unknown_spi", "selector_mismatch"]);
     assert!(lost.is_empty(), "{lost:?}");
-}
-
-/// Returns the IKE SAs of the gateway.
-pub(super) fn sas(net: &Net) -> Vec<serde_json::Value> {
-    net.status("a")["peers"][0]["ike"].as_array().expect("a list").clone()
 }
 
 #[test]
@@ -268,7 +261,7 @@ fn two_devices_of_one_user_do_not_cut_each_other_off() {
     }
     let told = |device: &StrongSwan| device.log().contains("N(INIT_CONTACT)");
     assert!(devices.iter().all(|(_, device)| told(device)), "{}", devices[0].1.log());
-    let all = sas(&net);
+    let all = sas(&net, "a");
     assert_eq!(all.len(), 2, "{all:?}");
     assert!(all.iter().all(|ike| ike["user"] == "alice"), "{all:?}");
     for (host, device) in &devices {
@@ -281,7 +274,7 @@ fn two_devices_of_one_user_do_not_cut_each_other_off() {
     let again = StrongSwan::start(&mut net, "b", &text, |_| {});
     again.control(&net, "--initiate --child c");
     wait_for_words(&mut net, 0, "the IKE SA with alice at 10.90.0.2:4500 is over");
-    assert_eq!(sas(&net).len(), 2);
+    assert_eq!(sas(&net, "a").len(), 2);
     net.wait_for_ping("c", INNER[0]);
 }
 
@@ -394,11 +387,7 @@ fn we_are_a_client_of_our_own_pool_with_addresses_of_both_families() {
         assert!(addresses.contains("10.99.0.") && addresses.contains("fd99::"), "{addresses}");
     }
     // The host is as before when the gateway ends.
-    let mut command = net.command("b", env!("CARGO_BIN_EXE_sealane"), "tunnel down");
-    command.env("SEALANE_RUN", net.folder.path().join("b.run"));
-    assert!(command.output().expect("it runs").status.success());
-    wait_for("the lease's end", || {
-        net.status("a")["peers"][0]["ike"].as_array().is_some_and(|all| all.len() == 1)
-    });
+    net.down("b");
+    wait_for("the lease's end", || sas(&net, "a").len() == 1);
     net.wait_for_ping("c", INNER[0]);
 }

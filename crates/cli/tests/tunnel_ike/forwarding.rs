@@ -2,23 +2,15 @@
 //! the gateway's address.
 
 use std::fs;
-use std::process::Command;
 
 use super::clients::{GATEWAY, three_hosts};
 use super::{INNER, own_hosts, own_site, secret};
-use crate::network::strongswan::wait_for;
 use crate::network::{self, Net};
-use crate::program::text;
+use crate::program::{text, wait_for};
 
 fn sysctl(net: &Net, host: &str, setting: &str) -> String {
     let output = net.run(host, "sysctl", &format!("-n {setting}"));
     text(&output.stdout).trim().to_owned()
-}
-
-fn down(net: &Net, host: &str) {
-    let mut command: Command = net.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel down");
-    command.env("SEALANE_RUN", net.folder.path().join(format!("{host}.run")));
-    assert!(command.output().expect("it runs").status.success());
 }
 
 #[test]
@@ -37,8 +29,7 @@ fn hosts_behind_a_gateway_are_reached_and_the_system_is_as_before_afterwards() {
     );
     let path = net.folder.path().join("checked.toml");
     fs::write(&path, format!("device = \"sl0\"\n{site}")).expect("a file");
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
-    let said = command.arg(&path).output().expect("it runs").stdout;
+    let said = net.tunnel("a", "check").arg(&path).output().expect("it runs").stdout;
     assert!(
         text(&said).contains("forwarding of IPv4 is turned on for sl0 and o1 where it is off"),
         "{}",
@@ -60,7 +51,7 @@ fn hosts_behind_a_gateway_are_reached_and_the_system_is_as_before_afterwards() {
     net.wait_for_ping("b", "10.90.3.2");
     let table = text(&net.run("a", "nft", "list ruleset").stdout).to_owned();
     assert!(table.contains("10.99.0.0-10.99.0.255") || table.contains("10.99.0.0/24"), "{table}");
-    down(&net, "a");
+    net.down("a");
     wait_for("the settings from before", || forwarding(&net, "o1") == "0");
 }
 
@@ -112,7 +103,7 @@ fn forwarding_is_off_again_after_the_keeper_was_killed_and_the_next_gateway_has_
         assert!(!net.children.pop().expect("it runs").wait().expect("it ends").success());
         assert_eq!(settings(&net), ["1", "1", "2", "0"], "nobody could undo it");
     }
-    down(&net, "a");
+    net.down("a");
     wait_for("the settings from before", || settings(&net) == before);
 }
 
@@ -121,10 +112,8 @@ fn a_firewall_in_the_way_is_named_with_a_rule_that_lets_packets_pass() {
     let Some(net) = hosts_with_networks_behind("fb") else { return };
     let path = net.folder.path().join("checked.toml");
     fs::write(&path, format!("device = \"sl0\"\n{}", with_networks_behind())).expect("a file");
-    let check = |net: &Net| {
-        let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel check");
-        text(&command.arg(&path).output().expect("it runs").stdout).to_owned()
-    };
+    let check =
+        |net: &Net| text(&net.tunnel("a", "check").arg(&path).output().expect("it runs").stdout).to_owned();
     let nft = |net: &Net, words: &str| {
         let output = net.command("a", "nft", "").arg(words).output().expect("it runs");
         assert!(output.status.success(), "{words}: {}", text(&output.stderr));

@@ -1,6 +1,6 @@
 //! Gateways that agree with strongSwan on associations of a kernel.
 
-use super::{ENDPOINT, INNER, PSK, connections, dropped, secret, site};
+use super::{ENDPOINT, INNER, PSK, by_psk, dropped, secret, site};
 use crate::network::Net;
 use crate::network::guest::{self, Guest};
 use crate::program::{say, unless};
@@ -38,10 +38,9 @@ fn joins(case: &Case) {
     let Case { tag, head, encap, protocol, proposal, mode } = *case;
     let mut net = Net::new(tag, &["a"]);
     secret(net.folder.path(), "psk", PSK);
-    let psk = "auth = psk";
     let proposals = ["aes256gcm16-prfsha384-x25519", proposal];
     let child = format!("mode = {mode}");
-    let mut text = connections(proposals, psk, psk, "remote_addrs = 10.90.0.1", &child)
+    let mut text = by_psk(proposals, "remote_addrs = 10.90.0.1", &child)
         .replace("encap = yes", &format!("encap = {encap}"))
         .replace("esp_proposals", &format!("{protocol}_proposals"));
     let ike = format!("psk-file = \"psk\"\n{protocol}-proposals = [\"{proposal}\"]");

@@ -1,18 +1,26 @@
 //! Gateways that agree on keys by IKE and send ESP without UDP, as protocol 50.
 
-use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use super::{
-    ENDPOINT, INNER, PSK, behind_nat, connections, load, own_hosts, own_site, secret, site, spis, transfer,
-    two_hosts, wait_for_words,
+    ENDPOINT, INNER, PSK, behind_nat, both, by_psk, called, load, own_hosts, own_site, secret, site, spis,
+    transfer, transfer_to, two_hosts, wait_for_words,
 };
-use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
 use crate::network::{self, Net};
-use crate::program::{pattern, unless};
+use crate::program::{pattern, unless, wait_for};
 
 const PLAIN: &str = "encapsulation = \"none\"\n";
+const TRANSPORT: &str = "mode = \"transport\"\n";
+
+/// Returns the site file of one of our ends; in transport mode the peer's network is its host.
+fn mode_site(end: usize, rest: &str, mode: &str) -> String {
+    let text = own_site(end, &format!("{rest}{mode}"));
+    if mode.is_empty() {
+        return text;
+    }
+    text.replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]))
+}
 
 /// Returns the number of packets of a protocol that have arrived at a host, by nftables' counter.
 fn counted(net: &Net, host: &str, protocol: u8) -> u64 {
@@ -41,21 +49,11 @@ fn count(net: &Net, host: &str) -> Option<()> {
 fn strongswan_is_joined_without_udp() {
     let Some(mut net) = two_hosts("kb", strongswan::newer_is_missing) else { return };
     let Some(()) = count(&net, "a") else { return };
-    let psk = "auth = psk";
-    let text = connections(
-        ["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"],
-        psk,
-        psk,
-        "remote_addrs = 10.90.0.1",
-        "",
-    );
-    let text = text.replace("encap = yes", "encap = no");
+    let proposals = ["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"];
+    let text = by_psk(proposals, "remote_addrs = 10.90.0.1", "").replace("encap = yes", "encap = no");
     let far = StrongSwan::start_plain(&mut net, "b", &text);
-    net.gateway(
-        "a",
-        1400,
-        &format!("{PLAIN}{}", site(&format!("{ENDPOINT}rekey-seconds = 2\n"), "psk-file = \"psk\"")),
-    );
+    let own = site(&format!("{ENDPOINT}rekey-seconds = 2\n"), "psk-file = \"psk\"");
+    net.gateway("a", 1400, &format!("{PLAIN}{own}"));
     net.wait_for_ping("a", INNER[1]);
     let before = counted(&net, "a", 17);
     let changes = load(&net, Duration::from_secs(4));
@@ -64,7 +62,7 @@ fn strongswan_is_joined_without_udp() {
     assert!(esp > 100 && udp < 100, "{esp} of ESP, {udp} of UDP\n{}", far.log());
     // strongSwan begins anew.
     far.control(&net, "--terminate --ike t");
-    strongswan::wait_for("our end", || spis(&net, "a").is_empty());
+    wait_for("our end", || spis(&net, "a").is_empty());
     far.control(&net, "--initiate --child c");
     net.wait_for_ping("b", INNER[0]);
     transfer(&net, 1 << 20);
@@ -72,27 +70,17 @@ fn strongswan_is_joined_without_udp() {
 
 #[test]
 fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
-    for (tag, mode) in [("kd", ""), ("kh", "mode = \"transport\"\n")] {
+    for (tag, mode) in [("kd", ""), ("kh", TRANSPORT)] {
         let Some(mut net) = own_hosts(tag) else { return };
         let Some(()) = count(&net, "a") else { return };
-        for (end, host) in ["a", "b"].into_iter().enumerate() {
-            let mut text = format!("{PLAIN}{}", own_site(end, &format!("rekey-seconds = 2\n{mode}")));
-            if !mode.is_empty() {
-                text = text
-                    .replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
-            }
-            net.gateway(host, 1400, &text);
-        }
+        both(&mut net, |end| format!("{PLAIN}{}", mode_site(end, "rekey-seconds = 2\n", mode)));
         net.wait_for_ping("a", INNER[1]);
         let before = counted(&net, "a", 17);
         assert!(load(&net, Duration::from_secs(3)) >= 1);
         let (esp, udp) = (counted(&net, "a", 50), counted(&net, "a", 17) - before);
         assert!(esp > 100 && udp < 100, "{esp} of ESP, {udp} of UDP");
         // Our end moves; the other one follows.
-        let name = net.name("a");
-        ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
-        ip(&format!("-n {name} address del 10.90.0.1/24 dev o0"));
-        ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
+        net.readdress("a", "10.90.0.1");
         net.wait_for_ping("a", INNER[1]);
         net.wait_for_ping("b", INNER[0]);
         transfer(&net, 1 << 20);
@@ -102,17 +90,13 @@ fn two_gateways_of_ours_send_esp_without_udp_in_either_mode() {
 /// AH covers the outer addresses, so each end listens on its own.
 #[test]
 fn two_gateways_of_ours_authenticate_packets_by_ah_in_either_mode() {
-    for (tag, mode) in [("ka", ""), ("kg", "mode = \"transport\"\n")] {
+    for (tag, mode) in [("ka", ""), ("kg", TRANSPORT)] {
         let Some(mut net) = own_hosts(tag) else { return };
-        for (end, host) in ["a", "b"].into_iter().enumerate() {
-            let mut text = own_site(end, &format!("rekey-seconds = 2\n{mode}"))
-                .replace("0.0.0.0", &format!("10.90.0.{}", end + 1));
-            if !mode.is_empty() {
-                text = text
-                    .replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
-            }
-            net.gateway(host, 1400, &format!("{PLAIN}protocol = \"ah\"\n{text}"));
-        }
+        both(&mut net, |end| {
+            let text = mode_site(end, "rekey-seconds = 2\n", mode);
+            let text = text.replace("0.0.0.0", &format!("10.90.0.{}", end + 1));
+            format!("{PLAIN}protocol = \"ah\"\n{text}")
+        });
         net.wait_for_ping("a", INNER[1]);
         assert!(load(&net, Duration::from_secs(3)) >= 1);
         transfer(&net, 1 << 20);
@@ -129,13 +113,8 @@ fn a_nat_on_the_way_ends_transport_mode_with_words() {
     let Some(()) = unless(network::missing()) else { return };
     let Some(mut net) = behind_nat("kx") else { return };
     secret(net.folder.path(), "psk", &format!("{PSK}\n"));
-    for (end, host) in [(1, "b"), (0, "a")] {
-        let text = format!("{PLAIN}{}", own_site(end, "mode = \"transport\"\n"));
-        let text =
-            text.replace(&format!("\"10.91.{}.0/24\"", 2 - end), &format!("\"{}/32\"", INNER[1 - end]));
-        // The router's address is not the peer's.
-        net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
-    }
+    // The router's address is not the peer's.
+    called(&mut net, |end| format!("{PLAIN}{}", mode_site(end, "", TRANSPORT)));
     for place in [0, 1] {
         wait_for_words(&mut net, place, "a NAT is on the way, and only ESP in UDP passes it");
     }
@@ -150,19 +129,16 @@ fn two_gateways_of_ours_join_hosts_by_their_outer_addresses() {
     let Some(mut net) = own_hosts("kj") else { return };
     let Some(()) = count(&net, "b") else { return };
     let outer = ["10.90.0.1", "10.90.0.2"];
-    for (end, host) in ["a", "b"].into_iter().enumerate() {
-        let text = own_site(end, "mode = \"transport\"\n")
+    both(&mut net, |end| {
+        let text = own_site(end, TRANSPORT)
             .replace(&format!("{}/24", INNER[end]), &format!("{}/32", outer[end]))
             .replace(&format!("10.91.{}.0/24", 2 - end), &format!("{}/32", outer[1 - end]));
-        net.gateway(host, 1400, &format!("{PLAIN}{text}"));
-    }
+        format!("{PLAIN}{text}")
+    });
     net.wait_for_ping("a", outer[1]);
     net.wait_for_ping("b", outer[0]);
     let before = counted(&net, "b", 50);
-    let listener = net.inside("b", || TcpListener::bind((outer[1], 0)).expect("a port"));
-    let at = listener.local_addr().expect("a port");
-    let near = net.inside("a", || TcpStream::connect(at).expect("the other end"));
-    network::stream(near, &listener, &pattern(1 << 20));
+    transfer_to(&net, "a", ("b", outer[1]), &pattern(1 << 20));
     let packets = counted(&net, "b", 50) - before;
     assert!(packets > 500, "{packets} of ESP");
 }

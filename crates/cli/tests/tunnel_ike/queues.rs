@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use super::{ENDPOINT, INNER, connections, dropped, load, own_hosts, own_site, site, spis};
-use crate::network::strongswan::{self, StrongSwan, wait_for};
-use crate::network::{self, Net};
-use crate::program::{pattern, text};
+use super::{ENDPOINT, INNER, both, by_psk, dropped, load, own_hosts, own_site, site, spis, transfer_to};
+use crate::network::Net;
+use crate::network::strongswan::{self, StrongSwan};
+use crate::program::{pattern, text, wait_for};
 
 /// Connections in each direction at a time.
 const CONNECTIONS: usize = 12;
@@ -25,10 +24,7 @@ fn queued(end: usize, first: &str, peer: &str, ike: &str) -> String {
 /// Makes two hosts with gateways, each with these first lines and these lines about IKE.
 fn gateways(tag: &str, peer: &str, ends: [(&str, &str); 2]) -> Option<Net> {
     let mut net = own_hosts(tag)?;
-    for (end, host) in ["a", "b"].into_iter().enumerate() {
-        let (first, ike) = ends[end];
-        net.gateway(host, 1400, &queued(end, first, peer, ike));
-    }
+    both(&mut net, |end| queued(end, ends[end].0, peer, ends[end].1));
     net.wait_for_ping("a", INNER[1]);
     Some(net)
 }
@@ -40,12 +36,7 @@ fn many(net: &Net, bytes: usize) {
         for (from, to, inner) in [("a", "b", INNER[1]), ("b", "a", INNER[0])] {
             for _ in 0..CONNECTIONS {
                 let content = &content;
-                scope.spawn(move || {
-                    let listener = net.inside(to, || TcpListener::bind((inner, 0)).expect("a port"));
-                    let at = listener.local_addr().expect("a port");
-                    let near = net.inside(from, || TcpStream::connect(at).expect("the other end"));
-                    network::stream(near, &listener, content);
-                });
+                scope.spawn(move || transfer_to(net, from, (to, inner), content));
             }
         }
     });
@@ -120,10 +111,7 @@ fn associations_of_queues_get_successors_and_end_with_their_gateway() {
     net.gateway("b", 1400, &queued(1, queues, "", ""));
     net.wait_for_ping("b", INNER[0]);
     let known = |net: &Net, host: &str, direction: &str| -> BTreeSet<u64> {
-        let status = net.status(host);
-        let all = status["peers"][0]["associations"].as_array().expect("a list").clone();
-        let own = all.iter().filter(|own| own["direction"] == direction);
-        own.map(|own| own["spi"].as_u64().expect("a number")).collect()
+        net.spis(host, direction).into_iter().collect()
     };
     // Associations that have ended still receive for a while.
     wait_for("associations for the queues again, and none of before", || {
@@ -138,8 +126,7 @@ fn associations_of_queues_get_successors_and_end_with_their_gateway() {
 #[test]
 fn queues_share_the_only_association_with_strongswan() {
     let Some(mut net) = super::two_hosts("qs", strongswan::missing) else { return };
-    let psk = "auth = psk";
-    let text = connections(["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"], psk, psk, "", "");
+    let text = by_psk(["aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519"], "", "");
     let far = StrongSwan::start(&mut net, "b", &text, |_| {});
     let own = site(&format!("{ENDPOINT}rekey-seconds = 3\n"), "psk-file = \"psk\"");
     net.gateway("a", 1400, &format!("queues = 4\n{own}"));
@@ -162,8 +149,7 @@ fn another_number_of_queues_takes_a_restart() {
     let path = net.folder.path().join("a.toml");
     let before = fs::read_to_string(&path).expect("it is there");
     fs::write(&path, before.replace("queues = 2", "queues = 3")).expect("a file");
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel reload");
-    let output = command.env("SEALANE_RUN", net.folder.path().join("a.run")).output().expect("it runs");
+    let output = net.tunnel("a", "reload").output().expect("it runs");
     let said = text(&output.stderr);
     assert!(said.contains("queues has changed, which takes a restart"), "{said}");
 }

@@ -2,23 +2,19 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::clients::{ALICE, GATEWAY, client, gateway, install, sas, three_hosts};
-use super::{INNER, dropped, secret, wait_for_words};
+use super::clients::{ALICE, GATEWAY, client, gateway, install, openssl, three_hosts};
+use super::{INNER, dropped, sas, secret, wait_for_words};
 use crate::network::Net;
-use crate::network::strongswan::{self, StrongSwan, wait_for};
-use crate::program::text;
+use crate::network::strongswan::{self, StrongSwan};
+use crate::program::{text, wait_for};
 
 /// Makes a list of revoked certificates of the authority, which revokes these too.
 pub(super) fn list(folder: &Path, revoked: &[&str]) {
-    let openssl = |arguments: &str| {
-        let output = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
-        let output = output.expect("it ran before");
-        assert!(output.status.success(), "openssl {arguments}: {}", text(&output.stderr));
-    };
+    let openssl = |arguments: &str| openssl(folder, arguments);
     if !folder.join("index").exists() {
         fs::write(folder.join("index"), "").expect("a file");
         fs::write(folder.join("number"), "01\n").expect("a file");
@@ -32,8 +28,7 @@ pub(super) fn list(folder: &Path, revoked: &[&str]) {
 }
 
 fn reload(net: &Net) -> Output {
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel reload");
-    command.env("SEALANE_RUN", net.folder.path().join("a.run")).output().expect("it runs")
+    net.tunnel("a", "reload").output().expect("it runs")
 }
 
 #[test]
@@ -55,12 +50,12 @@ fn credentials_and_peers_that_change_come_and_go_and_the_others_notice_nothing()
     // Alice's packets go on all the time.
     let mut ping = net.command("b", "ping", &format!("-i 0.05 {}", INNER[0]));
     let ping = ping.stdout(Stdio::piped()).spawn().expect("it starts");
-    let alices = |net: &Net| sas(net).into_iter().find(|ike| ike["user"] == "alice");
+    let alices = |net: &Net| sas(net, "a").into_iter().find(|ike| ike["user"] == "alice");
     let spi = alices(&net).expect("she is there")["children"][0]["inbound_spi"].clone();
 
     // A new list revokes a certificate: its owner is told, and does not come back.
     list(&folder, &["branch.crt"]);
-    wait_for("the end of a revoked certificate", || sas(&net).len() == 1);
+    wait_for("the end of a revoked certificate", || sas(&net, "a").len() == 1);
     wait_for("a DELETE", || branch.log().contains("received DELETE for IKE_SA"));
     assert!(!branch.try_control(&net, "--initiate --child c").status.success());
 
@@ -107,7 +102,7 @@ fn credentials_and_peers_that_change_come_and_go_and_the_others_notice_nothing()
 
     // She is removed: she is told, and does not come back.
     secret(&folder, "users", "bob:battery staple\n");
-    wait_for("alice's end", || sas(&net).is_empty());
+    wait_for("alice's end", || sas(&net, "a").is_empty());
     wait_for("a DELETE", || alice.log().contains("received DELETE for IKE_SA"));
     assert!(!alice.try_control(&net, "--initiate --child c").status.success());
 }

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use super::{INNER, dropped, load, own_hosts, own_site, spis, transfer};
+use super::{INNER, both, dropped, load, own_hosts, own_site, spis, transfer};
 use crate::network::Net;
-use crate::network::strongswan::wait_for;
+use crate::program::wait_for;
 
 /// Makes two hosts with gateways that allow so many children each.
 fn gateways(tag: &str, rest: &str, children: [u16; 2]) -> Option<Net> {
     let mut net = own_hosts(tag)?;
-    for (end, host) in ["a", "b"].into_iter().enumerate() {
-        net.gateway(host, 1400, &format!("{}children = {}\n", own_site(end, rest), children[end]));
-    }
+    both(&mut net, |end| format!("{}children = {}\n", own_site(end, rest), children[end]));
     net.wait_for_ping("a", INNER[1]);
     Some(net)
 }

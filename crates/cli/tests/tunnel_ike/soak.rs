@@ -4,12 +4,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::clients::sas;
 use super::reload::list;
-use super::{INNER, P256, certificates, secret};
-use crate::network::strongswan::wait_for;
+use super::{INNER, P256, certificates, sas, secret};
 use crate::network::{self, Net};
-use crate::program::unless;
+use crate::program::{unless, wait_for};
 
 /// The number of devices, and the time between two renewals of files, in a short run and in a long one.
 const SHORT: (usize, Duration) = (4, Duration::from_secs(4));
@@ -94,9 +92,9 @@ fn devices_stay_connected_while_keys_users_and_lists_change() {
             early.get_or_insert_with(|| resources(&net));
         }
     }
-    wait_for("one IKE SA for each device", || sas(&net).len() == devices);
+    wait_for("one IKE SA for each device", || sas(&net, "a").len() == devices);
     let users: std::collections::BTreeSet<String> =
-        sas(&net).iter().map(|ike| ike["user"].to_string()).collect();
+        sas(&net, "a").iter().map(|ike| ike["user"].to_string()).collect();
     assert_eq!(users.len(), devices, "{users:?}");
     let (early, late) = (early.expect("a quarter has passed"), resources(&net));
     println!(

@@ -4,9 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::{INNER, dropped, load, own_hosts, own_site, transfer};
+use super::{INNER, called, dropped, load, own_hosts, own_site, sas, transfer};
 use crate::network::Net;
-use crate::network::strongswan::wait_for;
+use crate::program::wait_for;
 
 /// Makes a host drop all UDP; if that cannot be, the test is skipped.
 fn without_udp(net: &Net, host: &str) -> Option<()> {
@@ -24,16 +24,12 @@ fn with_udp(net: &Net, host: &str) {
 
 /// Returns whether the peer of a gateway is reached by TCP.
 fn by_tcp(net: &Net, host: &str) -> bool {
-    let status = net.status(host);
-    status["peers"][0]["ike"].as_array().is_some_and(|all| all.iter().any(|ike| ike["transport"] == "tcp"))
+    sas(net, host).iter().any(|ike| ike["transport"] == "tcp")
 }
 
 /// Starts `b`, which is called, and `a`, which calls it.
 fn start(net: &mut Net, tcp: [&str; 2], rest: &str) {
-    for (end, host) in [(1, "b"), (0, "a")] {
-        let text = own_site(end, &format!("{}\n{rest}", tcp[end]));
-        net.gateway(host, 1400, &if end == 1 { text.replace("endpoint", "#") } else { text });
-    }
+    called(net, |end| own_site(end, &format!("{}\n{rest}", tcp[end])));
 }
 
 #[test]
@@ -59,8 +55,7 @@ fn where_no_udp_passes_tcp_carries_packets_until_udp_passes_again() {
     with_udp(&net, "b");
     wait_for("UDP again", || !by_tcp(&net, "a") && !by_tcp(&net, "b"));
     transfer(&net, 1 << 20);
-    let status = net.status("a");
-    assert_eq!(status["peers"][0]["ike"].as_array().map(Vec::len), Some(1), "{status}");
+    assert_eq!(sas(&net, "a").len(), 1, "{}", net.status("a"));
 }
 
 #[test]

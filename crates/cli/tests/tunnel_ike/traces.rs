@@ -5,8 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use super::{INNER, own_hosts, own_site, transfer, wait_for_words};
 use crate::network::Net;
-use crate::network::strongswan::wait_for;
-use crate::program::text;
+use crate::program::{text, wait_for};
 
 /// Sends first messages of IKEv1 from `a` to `b`.
 fn speak_ikev1(net: &Net, count: u8) {
@@ -57,9 +56,7 @@ fn the_status_says_why_a_peer_is_not_joined() {
     wait_for("a reason", || problem(&net.status("a")).is_some());
     let found = problem(&net.status("a")).expect("a reason");
     assert!(found.contains("AUTHENTICATION_FAILED: compare identities and keys"), "{found}");
-    let mut command = net.command("a", env!("CARGO_BIN_EXE_sealane"), "tunnel status");
-    command.env("SEALANE_RUN", net.folder.path().join("a.run"));
-    let shown = command.output().expect("it runs").stdout;
+    let shown = net.tunnel("a", "status").output().expect("it runs").stdout;
     assert!(text(&shown).contains("  problem   no IKE SA: the peer answered"), "{}", text(&shown));
     // The right secret is read, and the reason is gone.
     let psk = fs::read_to_string(net.folder.path().join("psk")).expect("a secret");
