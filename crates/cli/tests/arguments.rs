@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{sealane, text};
+use program::{Ends, sealane, text};
 use std::process::Stdio;
 
 #[test]
@@ -22,8 +22,7 @@ fn help_and_version_are_results() {
         &["md5", "-h"],
         &["--version"],
     ] {
-        let output = sealane(arguments).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let output = sealane(arguments).ends(0);
         assert!(text(&output.stdout).contains("sealane") && output.stderr.is_empty(), "{arguments:?}");
     }
 }
@@ -59,9 +58,7 @@ fn flags_of_other_tools_get_a_tip() {
         ("--del", "--delete deletes last"),
         ("-C", "use -z"),
     ] {
-        let output = sealane(&["cp", flag, "a", "b"]).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(2), "{flag}");
-        assert!(text(&output.stderr).contains(tip), "{flag}: {}", text(&output.stderr));
+        sealane(&["cp", flag, "a", "b"]).complains(2, &[tip]);
     }
 }
 
@@ -88,16 +85,14 @@ fn what_makes_no_sense_is_a_usage_error() {
         &["completions", "command.com"],
         &["no-such-command"],
     ] {
-        let output = sealane(arguments).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let output = sealane(arguments).ends(2);
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
     }
 }
 
 #[test]
 fn a_usage_error_is_json_where_json_was_asked_for() {
-    let output = sealane(&["cp", "--json", "-r", "-", "b"]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(2));
+    let output = sealane(&["cp", "--json", "-r", "-", "b"]).ends(2);
     let lines: Vec<serde_json::Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 2);
@@ -114,8 +109,7 @@ fn the_names_of_things_have_no_control_characters_left() {
 
 #[test]
 fn completions_and_pages_are_written() {
-    let output = sealane(&["completions", "bash"]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0));
+    let output = sealane(&["completions", "bash"]).ends(0);
     assert!(text(&output.stdout).contains("_sealane"));
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -128,8 +122,7 @@ fn completions_and_pages_are_written() {
 #[test]
 fn pages_that_cannot_be_written_are_an_input_output_error() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let output = sealane(&["man"]).arg(file.path()).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    sealane(&["man"]).arg(file.path()).ends(5);
 }
 
 #[test]
@@ -137,8 +130,7 @@ fn a_reader_that_leaves_is_no_error() {
     let mut child =
         sealane(&["completions", "zsh"]).stdout(Stdio::piped()).spawn().expect("the program starts");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = child.wait_with_output().expect("it ends").ends(0);
     assert!(output.stderr.is_empty());
 }
 
@@ -147,8 +139,7 @@ fn a_program_is_told_of_wrong_arguments_in_json() {
     for arguments in
         [&["cp", "--json", "--levle", "safe", "a", "b"][..], &["speed", "--json", "--lanes", "x"]]
     {
-        let output = sealane(arguments).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(2));
+        let output = sealane(arguments).ends(2);
         assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
         let events = program::events(&output.stdout);
         assert_eq!((&events[0]["event"], &events[0]["kind"]), (&"error".into(), &"usage".into()));

@@ -7,7 +7,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{or_skip, sealane, skip, text};
+use program::{Ends, or_skip, sealane, skip, text};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, lgetxattr, llistxattr, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
@@ -587,8 +587,7 @@ fn what_git_ignores_is_left_out() {
     let mut expected: Vec<_> = text(&listed).split_terminator('\0').map(str::to_owned).collect();
     expected.sort();
     let mut command = sealane(&["cp", "-aT", "--gitignore", "--exclude=.git"]);
-    let output = command.arg(&source).arg(folder.path().join("target")).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    command.arg(&source).arg(folder.path().join("target")).ends(0);
     let mut found = files(&folder.path().join("target"));
     found.sort();
     assert_eq!(found, expected);
@@ -605,8 +604,7 @@ fn below_rules_that_cannot_be_understood_nothing_is_copied_or_deleted() {
         put(&source.join("other"), b"text", 0o644, 1_500_000_000);
         put(&target.join("extra"), b"text", 0o644, 1_500_000_000);
         let mut command = sealane(&["cp", "-aT", "--filter-file=.rules", "--delete"]);
-        let output = command.arg(&source).arg(&target).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(1), "{name}: {output:?}");
+        let output = command.arg(&source).arg(&target).ends(1);
         assert_eq!(files(&target), ["extra", "other"], "{name}: {output:?}");
     }
     // A link is no file of rules, and is not followed.
@@ -615,11 +613,9 @@ fn below_rules_that_cannot_be_understood_nothing_is_copied_or_deleted() {
     put(&source.join("file"), b"text", 0o644, 1_500_000_000);
     symlink("../rules", source.join(".rules")).expect("a link");
     let mut command = sealane(&["cp", "-aT", "--filter-file=.rules"]);
-    let output = command.arg(&source).arg(at("link/target")).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = command.arg(&source).arg(at("link/target")).ends(0);
     assert_eq!(files(&at("link/target")), ["file"]);
     // The target would have to know the rules, which are not sent.
     let mut command = sealane(&["cp", "-aT", "--filter-file=.rules", "--exclude=.rules", "--delete"]);
-    let output = command.arg(&source).arg(at("link/target")).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    command.arg(&source).arg(at("link/target")).ends(2);
 }

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{events, hex, pattern, sealane, text, write};
+use program::{Ends, events, eventually, hex, pattern, sealane, text, wait_for, write};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,8 +19,7 @@ fn a_file_arrives_in_silence() {
     let (source, target) = (folder.path().join("a"), folder.path().join("b"));
     for bytes in [0, 1, 65_535, 65_536, 3_000_001] {
         write(&source, &pattern(bytes));
-        let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = sealane(&["cp"]).arg(&source).arg(&target).ends(0);
         assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output.stderr));
         assert!(fs::read(&target).expect("the copy") == pattern(bytes), "{bytes} bytes differ");
     }
@@ -34,8 +33,7 @@ fn every_level_carries_the_same_bytes_and_says_which_it_was() {
     write(&source, &pattern(1_000_003));
     for level in ["clear", "authenticated", "safe", "private"] {
         let arguments = ["cp", "--json", "--level", level, "--streams", "2", "--lanes", "2"];
-        let output = sealane(&arguments).arg(&source).arg(&target).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{level}: {}", text(&output.stdout));
+        let output = sealane(&arguments).arg(&source).arg(&target).ends(0);
         let events = events(&output.stdout);
         assert_eq!(events.first().expect("a first line")["event"], "start");
         let done = events.last().expect("a last line");
@@ -70,8 +68,7 @@ fn threads_of_an_engine_seal_and_open_the_same_bytes() {
         assert!(fs::read(&target).expect("the copy") == pattern(5_000_003), "{engine}");
         fs::remove_file(&target).expect("the copy");
     }
-    let output = sealane(&arguments).arg("cart").arg(&source).arg(&target).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let output = sealane(&arguments).arg("cart").arg(&source).arg(&target).ends(2);
     // The output has one object per line, also for errors in arguments.
     assert!(text(&output.stdout).contains("inline, lanes[:N"), "{}", text(&output.stdout));
 }
@@ -89,8 +86,7 @@ fn a_tree_arrives_with_what_was_asked_for() {
     fs::hard_link(source.join("one"), source.join("sub/deeper/same")).expect("a hard link");
 
     let arguments = ["cp", "-a", "--exclude", "*.o"];
-    let output = sealane(&arguments).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    sealane(&arguments).arg(&source).arg(&target).ends(0);
     assert_eq!(fs::read(target.join("one")).expect("the copy"), b"1");
     assert!(fs::read(target.join("sub/program")).expect("the copy") == pattern(100_000));
     let mode = fs::metadata(target.join("sub/program")).expect("the copy").permissions().mode();
@@ -106,8 +102,7 @@ fn digests_are_those_of_the_content() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("a"), folder.path().join("b"));
     write(&source, &pattern(200_000));
-    let output = sealane(&["cp", "--digest"]).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = sealane(&["cp", "--digest"]).arg(&source).arg(&target).ends(0);
     let digest = hex(blake3::hash(&pattern(200_000)).as_bytes());
     assert_eq!(text(&output.stdout), format!("{digest}  b\n"));
 }
@@ -141,13 +136,11 @@ fn a_dry_run_lists_and_changes_nothing() {
 fn a_missing_source_is_said_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("nothing"), folder.path().join("b"));
-    let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5));
+    let output = sealane(&["cp"]).arg(&source).arg(&target).ends(5);
     assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("nothing"));
 
-    let output = sealane(&["cp", "--json"]).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5));
+    let output = sealane(&["cp", "--json"]).arg(&source).arg(&target).ends(5);
     let events = events(&output.stdout);
     let error = events.last().expect("a last line");
     assert_eq!((&error["event"], &error["kind"]), (&"error".into(), &"io".into()));
@@ -162,9 +155,7 @@ fn the_others_are_copied_when_a_source_is_missing() {
         (folder.path().join("nothing"), folder.path().join("there"), folder.path().join("target"));
     fs::write(&there, "content").expect("a file");
     fs::create_dir(&target).expect("a folder");
-    let output = sealane(&["cp"]).args([&missing, &there, &target]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("nothing"), "{}", text(&output.stderr));
+    sealane(&["cp"]).args([&missing, &there, &target]).complains(1, &["nothing"]);
     assert_eq!(fs::read(target.join("there")).expect("the copy"), b"content");
 }
 
@@ -189,8 +180,7 @@ fn a_folder_in_the_place_of_a_file_is_refused_once() {
         fs::write(tree.join(name), name).expect("a file");
     }
     fs::write(&file, "content").expect("a file");
-    let output = sealane(&["cp", "-r"]).args([&tree, &file]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5));
+    let output = sealane(&["cp", "-r"]).args([&tree, &file]).ends(5);
     let said = text(&output.stderr);
     assert!(said.contains("file is a regular file, not a directory") && !said.contains("file/a"), "{said}");
     assert_eq!(fs::read(&file).expect("the file"), b"content");
@@ -201,8 +191,7 @@ fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));
     fs::create_dir(&source).expect("a folder");
-    let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(1));
+    let output = sealane(&["cp"]).arg(&source).arg(&target).ends(1);
     let said = format!("sealane: {} is a directory; -r copies it", source.display());
     assert!(text(&output.stderr).starts_with(&said), "{}", text(&output.stderr));
     assert!(!target.exists());
@@ -243,8 +232,7 @@ fn what_can_never_be_copied_leaves_no_journal() {
     let left = || left_in(&target);
     let _socket = std::os::unix::net::UnixListener::bind(source.join("socket")).expect("a socket");
     let copy = || sealane(&["cp", "-r"]).arg(&source).arg(&target).output().expect("the program starts");
-    let output = copy();
-    assert_eq!(output.status.code(), Some(1));
+    let output = copy().ends(1);
     let said = format!("sealane: {}/socket: it is a device, pipe or socket", source.display());
     assert!(text(&output.stderr).contains(&said), "{}", text(&output.stderr));
     assert_eq!(fs::read(&copied).expect("it is there"), pattern(1000));
@@ -255,9 +243,8 @@ fn what_can_never_be_copied_leaves_no_journal() {
     fs::create_dir(&data).expect("a folder");
     write(&data.join("a"), &pattern(10));
     write(&file, &pattern(20));
-    let output = sealane(&["cp", "-r"]).arg(&data).arg(&file).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5));
-    assert!(text(&output.stderr).contains("is a regular file, not a directory"), "{}", text(&output.stderr));
+    let output =
+        sealane(&["cp", "-r"]).arg(&data).arg(&file).complains(5, &["is a regular file, not a directory"]);
     assert_eq!(fs::read(&file).expect("it is there"), pattern(20));
     assert_eq!(left_in(folder.path()), 0);
     fs::remove_dir_all(&data).expect("it goes");
@@ -266,8 +253,7 @@ fn what_can_never_be_copied_leaves_no_journal() {
     fs::remove_file(&copied).expect("it goes");
     fs::create_dir_all(copied.join("inside")).expect("a folder");
     write(&source.join("other"), &pattern(2000));
-    let output = copy();
-    assert_eq!(output.status.code(), Some(1));
+    let output = copy().ends(1);
     let said = format!("sealane: {} is a directory, not a regular file", copied.display());
     assert!(text(&output.stderr).contains(&said), "{}", text(&output.stderr));
     assert_eq!(left(), 1);
@@ -308,19 +294,11 @@ fn what_cannot_be_continued_leaves_no_private_folders() {
     for (option, sign, is_right) in cases {
         let child = sealane(&["cp", "-r", option, "--limit-rate", "4M"]).arg(&source).arg(&target).spawn();
         let mut child = child.expect("the program starts");
-        while !target.join(sign).exists() {
-            sleep(Duration::from_millis(5));
-        }
+        wait_for("a sign of the copy", || target.join(sign).exists());
         kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
         assert_eq!(child.wait().expect("it ends").code(), Some(130));
         // Its far end ends a moment later.
-        for _ in 0..2000 {
-            if is_right() {
-                break;
-            }
-            sleep(Duration::from_millis(5));
-        }
-        assert!(is_right(), "{option}: {:?}", mode_now());
+        assert!(eventually(is_right), "{option}: {:?}", mode_now());
         let _ = fs::remove_dir_all(&target);
     }
 }
@@ -329,9 +307,7 @@ fn what_cannot_be_continued_leaves_no_private_folders() {
 fn a_file_whose_size_is_untrue_is_not_copied_as_empty() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = folder.path().join("b");
-    let output = sealane(&["cp", "/proc/self/status"]).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("sealane cp - TARGET"), "{}", text(&output.stderr));
+    sealane(&["cp", "/proc/self/status"]).arg(&target).complains(1, &["sealane cp - TARGET"]);
     assert!(!target.exists());
 }
 
@@ -344,8 +320,7 @@ fn standard_input_is_a_source() {
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(&pattern(300_000)).expect("the program reads");
     drop(stdin);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    child.wait_with_output().expect("it ends").ends(0);
     assert!(fs::read(&target).expect("the copy") == pattern(300_000));
 }
 
@@ -373,8 +348,7 @@ fn interrupt_and_go_on(options: &[&str]) -> Vec<serde_json::Value> {
     assert!(!target.exists(), "an unfinished file has its final name");
 
     let mut again = sealane(&["cp", "--json"]);
-    let output = again.args(options).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let output = again.args(options).arg(&source).arg(&target).ends(0);
     let events = events(&output.stdout);
     assert!(events.last().expect("a last line")["resumed_bytes"].as_u64() > Some(0), "{events:?}");
     assert!(fs::read(&target).expect("the copy") == pattern(12_000_000));
@@ -427,8 +401,7 @@ fn a_file_goes_on_under_the_name_by_which_it_was_begun() {
         fs::hard_link(&begun, source.join(name)).expect("another name");
     }
     let mut again = sealane(&["cp", "--json"]);
-    let output = again.args(options).arg(&source).arg(&target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let output = again.args(options).arg(&source).arg(&target).ends(0);
     let events = events(&output.stdout);
     let done = events.last().expect("a last line");
     assert!(done["bytes"].as_u64() < Some(9_000_000), "all of it was sent again: {done}");

@@ -3,7 +3,7 @@
 mod hybrid;
 mod program;
 
-use program::{pattern, sealane, text, write};
+use program::{Ends, Running, eventually, pattern, sealane, text, wait_for, write};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 use std::fs;
@@ -78,8 +78,7 @@ fn at_home(home: &Path, arguments: &[&str]) -> Command {
 
 /// Returns the key of the user with this home, after making it if there is none.
 fn key(home: &Path) -> String {
-    let output = at_home(home, &["id"]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = at_home(home, &["id"]).ends(0);
     let key = text(&output.stdout).trim().to_owned();
     assert!(key.starts_with("sealane1:"), "{key}");
     key
@@ -117,30 +116,23 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
 
     let unknown = copy("user", &[], local, &daemon.place("a"));
     assert_eq!(unknown.status.code(), Some(3), "a daemon never met is trusted: {}", text(&unknown.stderr));
-    let sent = copy("user", &["--accept-new"], local, &daemon.place("a"));
-    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    copy("user", &["--accept-new"], local, &daemon.place("a")).ends(0);
     assert!(fs::read(path("root/a")).expect("the copy") == pattern(400_000));
-    let fetched = copy("user", &[], &daemon.place("a"), back);
-    assert_eq!(fetched.status.code(), Some(0), "{}", text(&fetched.stderr));
+    let fetched = copy("user", &[], &daemon.place("a"), back).ends(0);
     assert!(fs::read(back).expect("the copy") == pattern(400_000));
-    let piped = copy("user", &[], &daemon.place("a"), "-");
-    assert_eq!(piped.status.code(), Some(0), "{}", text(&piped.stderr));
+    let piped = copy("user", &[], &daemon.place("a"), "-").ends(0);
     assert!(piped.stdout == pattern(400_000));
 
     fs::create_dir(path("fetched")).expect("a folder");
     let fetched = path("fetched");
-    let missing = copy("user", &[], &daemon.place("missing"), fetched.to_str().expect("UTF-8"));
-    assert_eq!(missing.status.code(), Some(5), "{}", text(&missing.stderr));
+    copy("user", &[], &daemon.place("missing"), fetched.to_str().expect("UTF-8")).ends(5);
     assert_eq!(fs::read_dir(fetched).expect("a folder").count(), 0, "a journal is left of nothing");
 
     std::os::unix::fs::symlink("/", path("root/out")).expect("a link");
     for (outside, why) in
         [("../a", "leads out of the served folder"), ("out/etc/hostname", "goes over a symbolic link")]
     {
-        let refused = copy("user", &[], &daemon.place(outside), back);
-        assert_eq!(refused.status.code(), Some(3));
-        let said = text(&refused.stderr);
-        assert!(said.contains(why), "{said}");
+        copy("user", &[], &daemon.place(outside), back).complains(3, &[why]);
     }
 
     let weak = copy("user", &["--level", "clear"], local, &daemon.place("weak"));
@@ -172,22 +164,13 @@ fn who_is_one_too_many_is_told() {
             command.args(arguments).arg(path("a")).arg(daemon.place(to));
             command
         };
-        let mut first = copy(&["--limit-rate", "1M"], "slow").spawn().expect("the program starts");
-        while fs::read_dir(path("root")).expect("a folder").count() == 0 {
-            sleep(Duration::from_millis(5));
-        }
-        let second = copy(&[], "refused").output().expect("the program starts");
-        assert_eq!(second.status.code(), Some(3));
-        let said = text(&second.stderr);
-        assert!(said.contains("are taken now (limit 1)"), "{said}");
-        first.kill().expect("it runs");
-        first.wait().expect("it ends");
+        let first = Running(copy(&["--limit-rate", "1M"], "slow").spawn().expect("the program starts"));
+        wait_for("a file", || fs::read_dir(path("root")).expect("a folder").count() > 0);
+        copy(&[], "refused").complains(3, &["are taken now (limit 1)"]);
+        drop(first);
         // The daemon notices the disconnection a moment later.
         let is_served = || copy(&[], "a").output().expect("the program starts").status.success();
-        assert!((0..100).any(|_| is_served() || {
-            sleep(Duration::from_millis(50));
-            false
-        }));
+        wait_for("a place for the next", is_served);
         assert_eq!(daemon.stop(), Some(0));
         fs::remove_dir_all(path("root")).expect("it goes");
     }
@@ -212,15 +195,7 @@ fn strangers_are_no_more_than_a_bounded_number() {
     };
     assert_eq!(copy("first").status.code(), Some(0));
     // Only the daemon's own threads remain after the thread of that transfer has ended.
-    let settled = || {
-        (0..200).any(|_| {
-            daemon.threads() == 2 || {
-                sleep(Duration::from_millis(20));
-                false
-            }
-        })
-    };
-    assert!(settled(), "{} threads", daemon.threads());
+    assert!(eventually(|| daemon.threads() == 2), "{} threads", daemon.threads());
     // They begin as a data stream does, and send nothing more.
     let strangers: Vec<_> = (0..300)
         .map(|_| {
@@ -232,19 +207,10 @@ fn strangers_are_no_more_than_a_bounded_number() {
         .collect();
     let is_open = |mut stranger: &TcpStream| matches!(stranger.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
     let open = || strangers.iter().filter(|stranger| is_open(stranger)).count();
-    let settled = || {
-        (0..200).any(|_| {
-            open() == 64 || {
-                sleep(Duration::from_millis(20));
-                false
-            }
-        })
-    };
-    assert!(settled(), "an address has more or less than its share: {}", open());
+    assert!(eventually(|| open() == 64), "an address has more or less than its share: {}", open());
     assert_eq!(daemon.threads(), 2, "strangers cost threads");
     // The copy runs while they are connected, and from the same address.
-    let copied = copy("a");
-    assert_eq!(copied.status.code(), Some(0), "{}", text(&copied.stderr));
+    copy("a").ends(0);
     drop(strangers);
     assert_eq!(daemon.stop(), Some(0));
 }
@@ -255,9 +221,7 @@ fn a_daemon_that_cannot_start_says_why() {
     let output = at_home(folder.path(), &["serve"])
         .arg(folder.path().join("nothing"))
         .args(["--listen", "127.0.0.1:0"])
-        .output()
-        .expect("the program starts");
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+        .ends(5);
     assert!(!output.stderr.is_empty());
 }
 
@@ -304,18 +268,11 @@ impl Scene {
     }
 }
 
-#[track_caller]
-fn check(output: &Output, status: i32, said: &str) {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{stderr}");
-    assert!(stderr.contains(said), "{stderr}");
-}
-
 #[test]
 fn a_patience_of_less_than_a_second_serves() {
     let scene = Scene::new();
     let daemon = scene.serve(&["--idle-timeout", "500ms"]);
-    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    scene.send(&[], &daemon.place("a")).ends(0);
     assert!(!daemon.log().contains("panicked"));
 }
 
@@ -326,11 +283,10 @@ fn a_daemon_measures_only_where_it_was_started_to() {
     for (arguments, status) in [(&[] as &[&str], 3), (&["--measuring"], 0)] {
         let said = if status == 0 { "" } else { "--measuring" };
         let daemon = scene.serve(arguments);
-        check(&scene.send(&["--sink", "null"], &daemon.place("a")), status, said);
-        check(&scene.send(&["--end", "send"], &daemon.place("a")), status, said);
+        scene.send(&["--sink", "null"], &daemon.place("a")).complains(status, &[said]);
+        scene.send(&["--end", "send"], &daemon.place("a")).complains(status, &[said]);
         let mut held = scene.copy(&["--end", "receive", "--lanes", "64"]);
-        let held = held.args([daemon.place("b").as_str(), "-"]).output().expect("the program starts");
-        check(&held, status, said);
+        held.args([daemon.place("b").as_str(), "-"]).complains(status, &[said]);
         assert_eq!(daemon.stop(), Some(0));
     }
 }
@@ -339,11 +295,10 @@ fn a_daemon_measures_only_where_it_was_started_to() {
 fn the_log_has_a_line_for_every_transfer() {
     let scene = Scene::new();
     let daemon = scene.serve(&["--minimum-level", "safe"]);
-    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    scene.send(&[], &daemon.place("a")).ends(0);
     let mut back = scene.copy(&["--level", "safe"]);
-    let back = back.arg(daemon.place("a")).arg(scene.path("back")).output().expect("the program starts");
-    check(&back, 0, "");
-    check(&scene.send(&["--level", "clear"], &daemon.place("weak")), 3, "");
+    back.arg(daemon.place("a")).arg(scene.path("back")).ends(0);
+    scene.send(&["--level", "clear"], &daemon.place("weak")).ends(3);
     let log = daemon.log();
     let lines: Vec<_> = log.lines().filter(|line| line.contains(" ada@laptop 127.0.0.1:")).collect();
     let [sent, fetched, refused] = lines[..] else { panic!("{log}") };
@@ -367,7 +322,7 @@ fn the_log_has_an_object_for_every_transfer() {
         || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("UTF-8")).expect("JSON") };
     let listening = object();
     let address = listening["address"].as_str().expect("an address");
-    check(&scene.send(&[], &format!("sealane://{address}/a")), 0, "");
+    scene.send(&[], &format!("sealane://{address}/a")).ends(0);
     let transfer = object();
     for (name, value) in [
         ("event", Value::from("transfer")),
@@ -385,12 +340,12 @@ fn the_log_has_an_object_for_every_transfer() {
 fn a_list_of_peers_that_breaks_is_said_to_those_it_concerns() {
     let scene = Scene::new();
     let daemon = scene.serve(&[]);
-    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    scene.send(&[], &daemon.place("a")).ends(0);
     let good = fs::read(scene.authorised()).expect("a file");
     write(&scene.authorised(), &[&good[..], b"nonsense\n"].concat());
-    check(&scene.send(&[], &daemon.place("b")), 3, "cannot read its list of authorised peers");
+    scene.send(&[], &daemon.place("b")).complains(3, &["cannot read its list of authorised peers"]);
     write(&scene.authorised(), &good);
-    check(&scene.send(&[], &daemon.place("b")), 0, "");
+    scene.send(&[], &daemon.place("b")).ends(0);
     let log = daemon.log();
     assert!(log.contains("authorised-peers:2:") && log.contains("is in order again"), "{log}");
 }
@@ -399,10 +354,10 @@ fn a_list_of_peers_that_breaks_is_said_to_those_it_concerns() {
 fn what_a_daemon_lacks_is_said_at_its_start() {
     let scene = Scene::new();
     let mut file = at_home(&scene.path("server"), &["serve", "--listen", "127.0.0.1:0"]);
-    check(&file.arg(scene.path("a")).output().expect("the program starts"), 5, "is not a folder");
+    file.arg(scene.path("a")).complains(5, &["is not a folder"]);
     write(&scene.authorised(), b"nonsense\n");
     let mut broken = at_home(&scene.path("server"), &["serve", "--listen", "127.0.0.1:0"]);
-    check(&broken.arg(scene.path("root")).output().expect("the program starts"), 5, "authorised-peers:1:");
+    broken.arg(scene.path("root")).complains(5, &["authorised-peers:1:"]);
     fs::remove_file(scene.authorised()).expect("it goes");
     let log = scene.serve(&[]).log();
     assert!(log.contains("nobody is authorised yet") && log.contains("authorised-peers"), "{log}");
@@ -420,8 +375,7 @@ fn a_daemon_is_not_told_to_authorise_its_own_key() {
     let scene = Scene::new();
     let daemon = scene.serve(&[]);
     let mut wary = at_home(&scene.path("user"), &["cp"]);
-    let wary = wary.arg(scene.path("a")).arg(daemon.place("a")).output().expect("the program starts");
-    check(&wary, 3, "is not known");
+    wary.arg(scene.path("a")).arg(daemon.place("a")).complains(3, &["is not known"]);
     // The client's message is still on its way when the client ends.
     sleep(Duration::from_millis(300));
     let log = daemon.log();
@@ -463,7 +417,7 @@ fn clients_wait_for_descriptors() {
 fn a_daemon_without_memory_for_threads_refuses_and_lives() {
     let scene = Scene::new();
     let daemon = scene.serve(&[]);
-    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    scene.send(&[], &daemon.place("a")).ends(0);
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("a process");
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
     let size: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
@@ -473,7 +427,7 @@ fn a_daemon_without_memory_for_threads_refuses_and_lives() {
         assert!(matches!(ended.status.code(), Some(0 | 3 | 5)), "{spare_kib} KiB: {}", text(&ended.stderr));
     }
     daemon.limit(Resource::As, None);
-    check(&scene.send(&[], &daemon.place("c")), 0, "");
+    scene.send(&[], &daemon.place("c")).ends(0);
     let log = daemon.log();
     assert!(!log.contains("panicked"), "{log}");
 }
@@ -484,7 +438,7 @@ fn an_altered_control_channel_is_a_matter_of_integrity() {
     let daemon = scene.serve(&[]);
     for at in [200, 1500] {
         let address = altering(&daemon.address, at);
-        check(&scene.send(&[], &format!("sealane://{address}/a")), 4, "was altered on the way");
+        scene.send(&[], &format!("sealane://{address}/a")).complains(4, &["was altered on the way"]);
     }
     assert_eq!(daemon.stop(), Some(0));
 }

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{pattern, sealane, text, write};
+use program::{Ends, pattern, sealane, text, write};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
@@ -64,8 +64,7 @@ fn lines_are_those_of_coreutils() {
             arguments.push("--");
             arguments.extend(names.iter().map(String::as_str));
             let Some(theirs) = other(folder.path(), program, &arguments) else { continue };
-            let ours = run(folder.path(), &[&[name], &*arguments].concat());
-            assert_eq!(ours.status.code(), Some(0), "{}", text(&ours.stderr));
+            let ours = run(folder.path(), &[&[name], &*arguments].concat()).ends(0);
             assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{name} {style:?}");
         }
     }
@@ -146,8 +145,7 @@ fn standard_input_is_a_file_too() {
 #[test]
 fn what_cannot_be_read_does_not_keep_the_rest() {
     let folder = files();
-    let output = run(folder.path(), &["sha1", "0", "nosuch", ".", "64"]);
-    assert_eq!(output.status.code(), Some(1));
+    let output = run(folder.path(), &["sha1", "0", "nosuch", ".", "64"]).ends(1);
     let lines: Vec<&str> = text(&output.stdout).lines().collect();
     assert_eq!(lines.len(), 2);
     assert!(lines[0].ends_with("  0") && lines[1].ends_with("  64"));
@@ -211,8 +209,7 @@ fn the_time_trial_is_that_of_atomic_2() {
         &["md5", "-c", "60", "-l", "100000", "-t"],
         &["md5", "-t", "--count", "60", "--length", "100000", "-d"],
     ] {
-        let output = run(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = run(folder.path(), arguments).ends(0);
         let report = text(&output.stdout);
         assert!(report.starts_with("MD5 time trial. Digesting 60 100000-byte blocks"), "{report}");
         assert!(report.contains("\nDigest = 36023ea6e959c9e678702bdba0f95ff8\n"), "{report}");
@@ -243,8 +240,7 @@ fn kernels_can_be_forced_by_the_environment() {
         let mut command = sealane(&[&["sha256"], &names[..]].concat());
         let output =
             command.current_dir(folder.path()).env("SEALANE_TIER", tier).env("SEALANE_ISA", isa).output();
-        let output = output.expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = output.expect("the program starts").ends(0);
         output.stdout
     };
     let expected = digests("", "");
@@ -252,6 +248,5 @@ fn kernels_can_be_forced_by_the_environment() {
         assert!(digests(tier, "portable") == expected, "{tier}");
         assert!(digests(tier, "") == expected, "{tier}");
     }
-    let output = sealane(&["md5"]).env("SEALANE_ISA", "sse9").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(2));
+    sealane(&["md5"]).env("SEALANE_ISA", "sse9").ends(2);
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use program::{Running, eventually, say, wait_for};
+use program::{Ends, Running, eventually, say, wait_for};
 
 struct Engine {
     child: Running,
@@ -83,8 +83,7 @@ fn an_engine_keeps_keys_and_says_what_it_does() {
     assert!(engine.good(&["check"]).lines().all(|line| line.ends_with(" works")));
     let reference = engine.good(&["keys", "reference", "web"]);
     assert!(reference.starts_with("-----BEGIN SEALANE ENGINE KEY-----\n"), "{reference}");
-    let again = engine.engine(&["keys", "generate", "web", "p256"]);
-    assert_eq!(again.status.code(), Some(2));
+    engine.engine(&["keys", "generate", "web", "p256"]).ends(2);
     let public = engine.good(&["keys", "public", "web"]);
     let engine = Engine::start(engine.end(), &[]);
     assert_eq!(engine.good(&["keys", "public", "web"]), public);
@@ -135,15 +134,12 @@ fn an_engine_that_cannot_start_says_whose_turn_it_is() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("another engine has the keys"));
     let folder = engine.end();
     fs::write(folder.path().join("passphrase"), "another\n").expect("a file");
-    let wrong = serve(folder.path()).args(KEYS).output().expect("it runs");
-    assert_eq!(wrong.status.code(), Some(2));
+    let wrong = serve(folder.path()).args(KEYS).ends(2);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("the passphrase does not open the keys"));
     let nobody = Command::new(env!("CARGO_BIN_EXE_sealane"))
         .args(["engine", "status", "--socket"])
         .arg(folder.path().join("nothing"))
-        .output()
-        .expect("it runs");
-    assert_eq!(nobody.status.code(), Some(3));
+        .ends(3);
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("is `sealane engine serve` running?"));
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use network::missing;
 use network::pair::{INNER, Manner, Pair, TUNNEL};
-use program::{events, pattern, sealane, text, unless, wait_for, write};
+use program::{Ends, events, pattern, sealane, unless, wait_for, write};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_client::Client;
@@ -144,8 +144,7 @@ fn while_killed(victim: &Victim, mut act: impl FnMut()) -> Killed {
 fn copy(engine: &str, source: &Path, target: &Path) {
     let arguments =
         ["cp", "--json", "--level", "private", "--streams", "2", "--lanes", "2", "--engine", engine];
-    let output = sealane(&arguments).arg(source).arg(target).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    let output = sealane(&arguments).arg(source).arg(target).ends(0);
     let events = events(&output.stdout);
     let done = events.last().expect("a last line");
     // A record that was sealed wrongly or twice, or came in another order, would have broken a stream.

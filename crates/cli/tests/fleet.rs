@@ -11,7 +11,7 @@ mod sshd;
 mod support;
 
 use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
-use program::{events, or_skip, sealane, skip, text, wait_for, write};
+use program::{Ends, events, or_skip, sealane, skip, text, wait_for, write};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -282,22 +282,19 @@ fn what_failed_is_listed_and_tried_again() {
     fs::create_dir(scene.at("in")).expect("a folder");
     let pipe = scene.at("data/f1/pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("a pipe");
-    let output = scene.copy(&[], &scene.place("src[1-2]", "data"), &scene.place("dst1", "in"));
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let output = scene.copy(&[], &scene.place("src[1-2]", "data"), &scene.place("dst1", "in")).ends(1);
     let told = events(&output.stdout);
     let run = told.iter().find(|event| event["event"] == "run").expect("it has a name")["run"].clone();
     let run = run.as_str().expect("text");
     assert!(told.iter().any(|event| event["event"] == "entry_failed"), "{told:?}");
-    let failed = scene.fleet(&["failed", run, "--json"]);
-    assert_eq!(failed.status.code(), Some(1));
+    let failed = scene.fleet(&["failed", run, "--json"]).ends(1);
     assert!(text(&failed.stdout).contains("pipe"), "{}", text(&failed.stdout));
     let status = events(&scene.fleet(&["status", &run[..4], "--json"]).stdout).remove(0);
     assert_eq!((&status["state"], &status["failed"]), (&"incomplete".into(), &1.into()), "{status}");
     assert!(text(&scene.fleet(&["status", run]).stdout).contains("incomplete"));
     fs::remove_file(&pipe).expect("it is there");
     write(&pipe, b"a file now");
-    let output = scene.fleet(&["retry", run]);
-    assert_eq!(output.status.code(), Some(0), "{} {}", text(&output.stdout), text(&output.stderr));
+    scene.fleet(&["retry", run]).ends(0);
     same(&scene.at("data"), &scene.at("in/data"));
     let failed = scene.fleet(&["failed", run]);
     assert!(failed.status.success() && failed.stdout.is_empty());
@@ -549,8 +546,7 @@ fn a_run_on_a_queue_server_is_done_by_workers_that_come() {
         command.stderr(std::process::Stdio::piped()).spawn().expect("the program starts")
     };
     // A stranger is refused.
-    let refused = work("server", &name).wait_with_output().expect("it ends");
-    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
+    work("server", &name).wait_with_output().expect("it ends").ends(3);
     for worker in [work("worker", &name), work("worker", &name)] {
         let ended = worker.wait_with_output().expect("it ends");
         assert!(ended.status.success(), "{}", text(&ended.stderr));
@@ -642,8 +638,7 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     let own = |number: usize| scene.at("own").join(scene.sshds[number].port().to_string()).join("data");
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
     // Options that need the whole tree in one place are refused, and nothing is left of the question.
-    let output = scene.copy(&["-a"], &from, &to);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    let output = scene.copy(&["-a"], &from, &to).ends(2);
     for number in [1, 2] {
         let left = tree(own(number).parent().expect("a folder"));
         assert!(left.is_empty(), "{:?}", left.keys());
@@ -664,8 +659,7 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     let done = succeeds(&scene.copy(&[], &from, &to));
     assert_eq!(done["bytes"], 0, "{done}");
     // Options that need the whole tree in one place are refused.
-    let output = scene.copy(&["--delete"], &from, &to);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    scene.copy(&["--delete"], &from, &to).ends(2);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod program;
 mod support;
 
-use program::{sealane, text, write};
+use program::{Ends, sealane, text, write};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Output;
@@ -18,8 +18,7 @@ fn cp(folder: &Path, arguments: &[&str]) -> Output {
 
 #[track_caller]
 fn succeed(folder: &Path, arguments: &[&str]) -> String {
-    let output = cp(folder, arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = cp(folder, arguments).ends(0);
     text(&output.stdout).to_owned()
 }
 
@@ -126,9 +125,8 @@ fn a_source_loses_what_has_arrived_and_nothing_before_all_has() {
         write(&at(name), b"text");
     }
     write(&at("src/large"), &program::pattern(200_000));
-    let output = cp(folder.path(), &["-r", "--remove-source-files", "src", "missing", "into/"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("nothing was removed"), "{}", text(&output.stderr));
+    cp(folder.path(), &["-r", "--remove-source-files", "src", "missing", "into/"])
+        .complains(1, &["nothing was removed"]);
     assert!(at("src/a").exists() && at("into/src/a").exists());
     succeed(folder.path(), &["-rn", "--remove-source-files", "src", "into/"]);
     assert!(at("src/a").exists());
@@ -154,12 +152,10 @@ fn a_daemon_lets_its_files_be_removed_only_by_those_who_may() {
             .current_dir(&home);
         command.output().expect("the program starts")
     };
-    let output = run("one");
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    run("one").ends(3);
     assert!(root.join("mail").exists());
     served.grant("read,delete");
-    let output = run("two");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    run("two").ends(0);
     assert!(!root.join("mail").exists());
     assert_eq!(read(&home, "two"), "text");
 }
@@ -182,8 +178,7 @@ fn patterns_come_from_files_too_in_the_order_of_the_line() {
     assert_eq!(names, ["b.c", "keep.o"]);
     succeed(folder.path(), &["-r", "--include=a.o", "--exclude-from", "list", "src", "other"]);
     assert!(at("other/a.o").exists());
-    let output = cp(folder.path(), &["-r", "--exclude-from", "nothing", "src", "x"]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    cp(folder.path(), &["-r", "--exclude-from", "nothing", "src", "x"]).ends(2);
 }
 
 #[test]
@@ -212,7 +207,6 @@ fn a_log_has_every_event_whatever_is_printed() {
     let longer = fs::read_to_string(folder.path().join("log")).expect("a log");
     assert!(longer.starts_with(&log) && longer.contains("\"event\":\"error\""), "{longer}");
     let mut command = sealane(&["cp", "-rT", "--log-file=no/log", "source", "other"]);
-    let output = command.current_dir(folder.path()).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    command.current_dir(folder.path()).ends(5);
     assert!(!folder.path().join("other").exists());
 }

@@ -3,7 +3,7 @@
 mod program;
 
 use program::terminal::Terminal;
-use program::{events, sealane, text, write};
+use program::{Ends, events, sealane, text, write};
 use std::io::Write;
 use std::net::TcpListener;
 
@@ -22,8 +22,7 @@ fn a_port_of_something_else_is_named() {
     });
     let mut command = sealane(&["cp", "--accept-new"]);
     command.arg(&source).arg(format!("sealane://{address}/there")).env("HOME", folder.path());
-    let output = command.output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(3));
+    let output = command.ends(3);
     let said = text(&output.stderr);
     for part in [&address.to_string(), "does not speak TLS", "sealane serve", "host:path"] {
         assert!(said.contains(part), "no {part} in {said}");
@@ -36,8 +35,7 @@ fn a_target_that_takes_no_journal_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("file");
     write(&source, b"content");
-    let output = sealane(&["cp"]).arg(&source).arg("/proc").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5));
+    let output = sealane(&["cp"]).arg(&source).arg("/proc").ends(5);
     let said = text(&output.stderr);
     for part in ["sealane: cannot keep a journal in /proc", "--no-resume"] {
         assert!(said.contains(part), "no {part} in {said}");
@@ -54,9 +52,8 @@ fn what_fails_at_a_far_end_is_told_with_its_name_and_leaves_nothing() {
     let mut command = sealane(&["cp", "--remote-program"]);
     // The kernel's own file has another size than it reports, so nobody can copy it.
     command.arg(program::path()).arg("there:/proc/version").arg(&into);
-    let output = command.env("SEALANE_SSH", &ssh).output().expect("the program starts");
+    let output = command.env("SEALANE_SSH", &ssh).ends(1);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.starts_with("sealane: there: /proc/version: its content has another size"), "{said}");
     assert_eq!(std::fs::read_dir(&into).expect("a folder").count(), 0, "a journal of nothing");
 }
@@ -90,10 +87,9 @@ fn a_far_end_that_is_lost_says_how_to_go_on() {
     let ssh = stand_in(folder.path(), &does);
     let mut command = sealane(&["cp", "--limit-rate", "2M", "--timeout", "5", "--remote-program"]);
     command.arg(program::path()).arg(&source).arg(format!("there:{}", into.display()));
-    let output = command.env("SEALANE_SSH", &ssh).output().expect("the program starts");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("run the same command again to continue where it stopped"), "{said}");
+    command
+        .env("SEALANE_SSH", &ssh)
+        .complains(3, &["run the same command again to continue where it stopped"]);
 }
 
 #[test]
@@ -145,17 +141,15 @@ fn a_target_that_may_not_be_written_advises_nothing_that_fails_as_well() {
     let closed = folder.path().join("closed");
     std::fs::create_dir(&closed).expect("a folder");
     open(&closed);
-    let output = run(&[], &closed);
+    let output = run(&[], &closed).ends(5);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(said.contains("cannot write to") && !said.contains("--no-resume"), "{said}");
     // A user without the right to give files away is told so once, at a terminal alone, and everything else is copied.
     let into = folder.path().join("into");
     std::fs::create_dir(&into).expect("a folder");
     std::os::unix::fs::chown(&into, Some(65534), Some(65534)).expect("an owner");
-    let output = run(&["-a"], &into);
+    let output = run(&["-a"], &into).ends(0);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.is_empty(), "{said}");
     for count in [1, 0] {
         let mut command = std::process::Command::new("setpriv");
@@ -176,10 +170,7 @@ fn a_host_that_answers_without_end_is_not_given_the_program() {
     let ssh = stand_in(folder.path(), "exec yes");
     let mut command = sealane(&["cp", "--install-far-end", "--yes"]);
     command.arg(&source).arg("there:into").env("SEALANE_SSH", &ssh);
-    let output = command.output().expect("the program starts");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("ssh to there") && said.contains("more than 65536 bytes"), "{said}");
+    command.complains(3, &["ssh to there", "more than 65536 bytes"]);
 }
 
 #[test]
@@ -189,8 +180,7 @@ fn a_dry_run_says_so_to_programs_and_changes_read_alike_for_everybody() {
     write(&source, b"content");
     let run = |options: &[&str]| {
         let mut command = sealane(&["cp"]);
-        let output = command.args(options).arg(&source).arg(&target).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = command.args(options).arg(&source).arg(&target).ends(0);
         output.stdout
     };
     let told = events(&run(&["-n", "--json"]));
@@ -213,10 +203,7 @@ fn what_other_programs_understand_is_refused_with_what_to_write() {
         ("file:///tmp/file", "the path alone"),
         ("host:~other/file", "~NAME"),
     ] {
-        let output = sealane(&["cp", place, "."]).output().expect("the program starts");
-        let all = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{place}: {all}");
-        assert!(all.contains(said), "{place}: {all}");
+        sealane(&["cp", place, "."]).complains(2, &[said]);
     }
 }
 

@@ -3,7 +3,7 @@
 mod program;
 mod support;
 
-use program::{events, sealane, text, write};
+use program::{Ends, events, sealane, text, write};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -70,8 +70,7 @@ fn untouched(folder: &Path) {
 fn what_the_source_does_not_have_goes_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
     set(folder.path());
-    let output = cp(folder.path(), &["-rv", "--delete", "--exclude", "*.o", "src", "dst"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = cp(folder.path(), &["-rv", "--delete", "--exclude", "*.o", "src", "dst"]).ends(0);
     assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a keep.o sub sub/b");
     untouched(folder.path());
     let told = text(&output.stdout).lines().filter(|line| line.starts_with("*deleting   src/")).count();
@@ -87,8 +86,7 @@ fn a_folder_with_something_protected_in_it_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     set(folder.path());
     write(&folder.path().join("dst/src/gone/deep/keep.o"), b"text");
-    let output = cp(folder.path(), &["-r", "--delete", "--exclude=*.o", "src", "dst"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    cp(folder.path(), &["-r", "--delete", "--exclude=*.o", "src", "dst"]).ends(0);
     let left = "a gone gone/deep gone/deep/keep.o keep.o sub sub/b";
     assert_eq!(names(&folder.path().join("dst/src")).join(" "), left);
 }
@@ -97,8 +95,7 @@ fn a_folder_with_something_protected_in_it_stays() {
 fn a_dry_run_lists_and_deletes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     set(folder.path());
-    let output = cp(folder.path(), &["-rn", "--delete", "src", "dst"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = cp(folder.path(), &["-rn", "--delete", "src", "dst"]).ends(0);
     assert_eq!(names(&folder.path().join("dst/src")).join(" "), BEFORE);
     assert!(text(&output.stdout).contains("*deleting   src/gone/deep/er/y\n"), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("and delete 12; nothing was changed"), "{}", text(&output.stderr));
@@ -108,15 +105,13 @@ fn a_dry_run_lists_and_deletes_nothing() {
 fn a_limit_is_kept_by_deleting_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     set(folder.path());
-    let output = cp(folder.path(), &["-r", "--delete", "--max-delete", "11", "src", "dst"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("more than 11 entries"), "{}", text(&output.stderr));
+    cp(folder.path(), &["-r", "--delete", "--max-delete", "11", "src", "dst"])
+        .complains(1, &["more than 11 entries"]);
     assert_eq!(
         names(&folder.path().join("dst/src")).join(" "),
         BEFORE.replace("sub sub/old", "sub sub/b sub/old")
     );
-    let output = cp(folder.path(), &["-r", "--delete", "--max-delete", "12", "src", "dst"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    cp(folder.path(), &["-r", "--delete", "--max-delete", "12", "src", "dst"]).ends(0);
     assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a sub sub/b");
 }
 
@@ -124,10 +119,8 @@ fn a_limit_is_kept_by_deleting_nothing() {
 fn nothing_goes_where_the_source_cannot_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     set(folder.path());
-    let output = cp(folder.path(), &["-r", "--delete", "src", "missing", "dst"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("nothing was deleted, because not all of the source could be read"), "{said}");
+    cp(folder.path(), &["-r", "--delete", "src", "missing", "dst"])
+        .complains(1, &["nothing was deleted, because not all of the source could be read"]);
     assert_eq!(
         names(&folder.path().join("dst/src")).join(" "),
         BEFORE.replace("sub sub/old", "sub sub/b sub/old")
@@ -155,8 +148,7 @@ fn a_name_that_holds_all_and_a_folder_by_name_are_not_mixed() {
     }
     untouched(folder.path());
     // The contents of the folder replace those of the target.
-    let output = cp(folder.path(), &["-r", "--delete", "src/.", "dst/src/"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    cp(folder.path(), &["-r", "--delete", "src/.", "dst/src/"]).ends(0);
     assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a sub sub/b");
     untouched(folder.path());
 }
@@ -176,8 +168,7 @@ fn a_second_mirror_deletes_what_came_meanwhile() {
     // Into a folder by its name, and as the contents of the target itself.
     for (source, target, mirror) in [("src", "dst", "dst/src"), ("src/.", "flat", "flat")] {
         let run = |more: &[&str]| {
-            let output = cp(folder.path(), &[&["-av", "--delete"], more, &[source, target]].concat());
-            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            let output = cp(folder.path(), &[&["-av", "--delete"], more, &[source, target]].concat()).ends(0);
             text(&output.stdout).lines().filter(|line| line.starts_with("*deleting")).count()
         };
         fs::create_dir_all(at(target)).expect("a folder");
@@ -242,13 +233,10 @@ fn it_works_every_way_and_a_daemon_asks_for_the_right_to() {
     }
     let case = root.join("daemon");
     set(&case);
-    let refused = run(&case, "daemon push", &[]);
-    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
-    assert!(text(&refused.stderr).contains("no right to delete"), "{}", text(&refused.stderr));
+    run(&case, "daemon push", &[]).complains(3, &["no right to delete"]);
     assert_eq!(names(&case.join("dst/src")).join(" "), BEFORE);
     served.grant("read,write,delete");
-    let output = run(&case, "daemon push", &["-v"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = run(&case, "daemon push", &["-v"]).ends(0);
     assert!(text(&output.stdout).contains("*deleting   src/link\n"), "{}", text(&output.stdout));
     assert_eq!(names(&case.join("dst/src")).join(" "), mirrored);
     untouched(&case);

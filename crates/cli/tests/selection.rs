@@ -4,7 +4,7 @@
 mod program;
 mod support;
 
-use program::{events, sealane, text, write};
+use program::{Ends, events, sealane, text, write};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -131,10 +131,7 @@ fn all_links_are_followed_where_that_is_asked_for() {
     // A circle and a dangling link are reported, and the rest is copied.
     symlink("..", folder.path().join("tree/sub/circle")).expect("a link");
     symlink("nowhere", folder.path().join("tree/dangling")).expect("a link");
-    let output = cp(folder.path(), &["-rLT", "tree", "told"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("tree/sub/circle") && said.contains("tree/dangling"), "{said}");
+    cp(folder.path(), &["-rLT", "tree", "told"]).complains(1, &["tree/sub/circle", "tree/dangling"]);
     check(&folder.path().join("told"), tree);
     fail(folder.path(), &["-L", "--remove-source-files", "link", "x"], 2, "cannot be used with");
 }
@@ -161,8 +158,7 @@ fn a_daemon_follows_no_link_out_of_its_folder() {
         command.env("HOME", &home).output().expect("the program starts")
     };
     fs::create_dir(&into).expect("a folder");
-    let output = get(&["-rL"], "tree");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let output = get(&["-rL"], "tree").ends(1);
     check(&into, "tree/file tree/good");
     for (path, code) in [("leak", 3), ("good", 0)] {
         let output = get(&[], path);
@@ -285,8 +281,7 @@ fn a_list_says_what_is_copied() {
     let mut input = child.stdin.take().expect("a pipe");
     std::io::Write::write_all(&mut input, b"line\nbreak\0a/x\0").expect("it reads");
     drop(input);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    child.wait_with_output().expect("it ends").ends(0);
     check(&at("piped"), "a/x line\nbreak");
 }
 

@@ -12,14 +12,12 @@ mod servers;
 #[path = "../../../testing/sshd.rs"]
 mod sshd;
 
-use program::{or_skip, pattern, sealane, text, write};
+use program::{Ends, or_skip, pattern, sealane, text, wait_for, write};
 use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::thread;
-use std::time::Duration;
 
 struct Scene {
     sshd: PrivateSshd,
@@ -71,9 +69,8 @@ fn a_host_with_only_sshd_is_copied_to_and_from() {
     {
         let (sent, fetched) = (format!("sent{number}"), format!("fetched{number}"));
         for (from, to) in [(scene.near("tree"), scene.far(&sent)), (scene.far(&sent), scene.near(&fetched))] {
-            let output = scene.copy(options, &from, &to);
+            let output = scene.copy(options, &from, &to).ends(0);
             let said = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
             assert_eq!(said.contains("has no sealane; copying over SFTP"), number < 2, "{said}");
             // Nobody is there to take advice.
             assert!(!said.contains("--install-far-end"), "{said}");
@@ -98,9 +95,9 @@ fn a_host_with_only_sshd_is_copied_to_and_from() {
         (done["event"].as_str(), done["suite"].as_str(), done["files"].as_u64()),
         (Some("done"), Some("ssh"), Some(4))
     );
-    let output = scene.copy(&["--far-end", "sealane"], &scene.near("tree"), &scene.far("never"));
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("not installed"), "{}", text(&output.stderr));
+    scene
+        .copy(&["--far-end", "sealane"], &scene.near("tree"), &scene.far("never"))
+        .complains(3, &["not installed"]);
     let output = scene.copy(&["--level", "safe"], &scene.near("tree"), &scene.far("never"));
     assert!(text(&output.stderr).contains("--level safe needs it there"), "{}", text(&output.stderr));
     assert!(!output.status.success() && !Path::new(&scene.near("never")).exists());
@@ -110,8 +107,7 @@ fn a_host_with_only_sshd_is_copied_to_and_from() {
 fn what_an_sftp_server_does_not_tell_is_said_once() {
     let Some(scene) = Scene::set() else { return };
     let said = |options: &[&str], from: &str, to: &str| {
-        let output = scene.copy(options, from, to);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = scene.copy(options, from, to).ends(0);
         text(&output.stderr).to_string()
     };
     let what = "hard links become files of their own, and extended attributes are not copied";
@@ -130,8 +126,7 @@ fn an_account_that_may_only_transfer_files_is_copied_to_and_from() {
     write(&key, format!("restrict,command=\"internal-sftp\" {public}").as_bytes());
     for (options, to) in [(&[][..], "sent"), (&["--checksum"], "sent"), (&["--streams", "3"], "again")] {
         for (from, to) in [(scene.near("tree"), scene.far(to)), (scene.far("sent"), scene.near("fetched"))] {
-            let output = scene.copy(&[&["-T"], options].concat(), &from, &to);
-            assert_eq!(output.status.code(), Some(0), "{options:?}: {}", text(&output.stderr));
+            scene.copy(&[&["-T"], options].concat(), &from, &to).ends(0);
         }
         scene.same("tree", to);
         scene.same("tree", "fetched");
@@ -154,9 +149,8 @@ fn a_login_that_is_refused_is_told() {
     let Some(scene) = Scene::set() else { return };
     for far_end in ["auto", "sftp"] {
         let options = ["--far-end", far_end, "-o", "PubkeyAuthentication=no", "-o", "BatchMode=yes"];
-        let output = scene.copy(&options, &scene.near("tree"), &scene.far("never"));
+        let output = scene.copy(&options, &scene.near("tree"), &scene.far("never")).ends(3);
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains("log in") && !said.contains("not installed"), "{said}");
     }
 }
@@ -184,20 +178,15 @@ fn a_file_that_changes_under_way_gets_no_name() {
                 is_part && entry.metadata().is_ok_and(|there| there.blocks() > 0)
             })
         };
-        assert!((0..1000).any(|_| has_begun() || {
-            thread::sleep(Duration::from_millis(10));
-            false
-        }));
+        wait_for("a part", has_begun);
         let changed = fs::File::options().write(true).open(&source).expect("the source");
         changed.set_len(kept_bytes as u64).expect("a shorter file");
         changed.write_all_at(b"other", kept_bytes as u64).expect("other bytes");
-        let output = copy.wait_with_output().expect("an end");
+        let output = copy.wait_with_output().expect("an end").ends(1);
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(&format!("changing: {reason}")) && !said.contains("panicked"), "{said}");
         assert!(!sent.exists(), "{said}");
     }
-    let output = scene.copy(&["-q", "--far-end", "sftp"], &scene.near("changing"), &scene.far("sent"));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scene.copy(&["-q", "--far-end", "sftp"], &scene.near("changing"), &scene.far("sent")).ends(0);
     assert!(fs::read(&source).expect("the source") == fs::read(&sent).expect("its copy"));
 }

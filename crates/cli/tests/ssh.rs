@@ -5,7 +5,7 @@ mod program;
 mod sshd;
 
 use program::terminal::Terminal;
-use program::{or_skip, pattern, sealane, skip, text, write};
+use program::{Ends, or_skip, pattern, sealane, skip, text, write};
 use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -61,23 +61,9 @@ fn trees_go_both_ways_over_ssh() {
         [&[][..], &["--through-ssh"], &["--through-ssh", "--streams", "2"]].into_iter().enumerate()
     {
         let (sent, fetched) = (format!("sent{number}"), format!("fetched{number}"));
-        let output = scene.copy(program, options, &scene.local("tree"), &scene.place(&sent));
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{options:?}: {} {}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        scene.copy(program, options, &scene.local("tree"), &scene.place(&sent)).ends(0);
         same(&at("tree"), &at(&sent));
-        let output = scene.copy(program, options, &scene.place("tree"), &scene.local(&fetched));
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{options:?}: {} {}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        scene.copy(program, options, &scene.place("tree"), &scene.local(&fetched)).ends(0);
         same(&at("tree"), &at(&fetched));
     }
 }
@@ -90,8 +76,7 @@ fn a_far_shell_that_greets_is_named() {
         format!("#!/bin/sh\necho 'Welcome, and good luck'\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_sealane"));
     write(&greeting, script.as_bytes());
     fs::set_permissions(&greeting, fs::Permissions::from_mode(0o755)).expect("a mode");
-    let output = scene.copy(&scene.local("greets"), &[], &scene.local("tree"), &scene.place("never"));
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+    let output = scene.copy(&scene.local("greets"), &[], &scene.local("tree"), &scene.place("never")).ends(3);
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(said.contains("Welcome, and good luck") && said.contains(".bashrc"), "{said}");
     assert!(!said.contains("exceeds the limit"), "{said}");
@@ -105,8 +90,7 @@ fn patterns_and_lists_are_met_over_ssh() {
     for name in ["a.log", "b.log", "$(touch made).log", "c.txt", "x y.log"] {
         write(&at("tree").join(name), name.as_bytes());
     }
-    let output = scene.copy(program, &[], &scene.place("tree/*.log"), &scene.local("logs"));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let output = scene.copy(program, &[], &scene.place("tree/*.log"), &scene.local("logs")).ends(0);
     let mut names: Vec<_> = fs::read_dir(at("logs"))
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name())
@@ -116,8 +100,7 @@ fn patterns_and_lists_are_met_over_ssh() {
     assert!(!at("made").exists() && !at("tree/made").exists(), "a shell has seen a name");
     write(&at("list"), b"sub/large\nc.txt\n");
     let options = ["--files-from", &scene.local("list")];
-    let output = scene.copy(program, &options, &scene.place("tree"), &scene.local("listed"));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    scene.copy(program, &options, &scene.place("tree"), &scene.local("listed")).ends(0);
     assert!(at("listed/c.txt").exists() && !at("listed/small").exists());
     assert_eq!(fs::read(at("listed/sub/large")).ok(), fs::read(at("tree/sub/large")).ok());
 }
@@ -134,9 +117,7 @@ fn from_one_far_end_to_another_through_here() {
         [&[][..], &["-3", "--through-ssh", "--streams", "2"], &["--level", "clear"]].into_iter().enumerate()
     {
         let target = format!("between{number}");
-        let output = scene.copy(program, options, &scene.place("tree"), &scene.place(&target));
-        let said = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{options:?}: {said} {}", text(&output.stderr));
+        let output = scene.copy(program, options, &scene.place("tree"), &scene.place(&target)).ends(0);
         same(&at("tree"), &at(&target));
         let done = program::events(&output.stdout).pop().expect("an event");
         assert_eq!((done["event"].as_str(), done["files"].as_u64()), (Some("done"), Some(44)), "{done}");
@@ -145,8 +126,7 @@ fn from_one_far_end_to_another_through_here() {
     write(&at("between0/extra"), b"extra");
     let mirror = |more: &[&str]| {
         let options = [&["-T", "--delete"][..], more].concat();
-        let output = scene.copy(program, &options, &scene.place("tree"), &scene.place("between0"));
-        assert_eq!(output.status.code(), Some(0), "{} {}", text(&output.stdout), text(&output.stderr));
+        let output = scene.copy(program, &options, &scene.place("tree"), &scene.place("between0")).ends(0);
         program::events(&output.stdout).pop().expect("an event")
     };
     let dry = mirror(&["-n"]);
@@ -160,8 +140,7 @@ fn from_one_far_end_to_another_through_here() {
         let said = text(&output.stdout);
         assert!(said.contains("no-such") || said.contains("small"), "{said}");
     }
-    let output = scene.copy(program, &["--digest"], &scene.place("tree"), &scene.place("x"));
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    scene.copy(program, &["--digest"], &scene.place("tree"), &scene.place("x")).ends(2);
 }
 
 /// Returns the processes whose command line contains all of these words.
@@ -198,8 +177,7 @@ fn streams_between_far_ends_are_opened_again() {
         }
         std::thread::sleep(std::time::Duration::from_millis(300));
     }
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{} {}", text(&output.stdout), text(&output.stderr));
+    let output = child.wait_with_output().expect("it ends").ends(0);
     assert!(killed > 0, "nothing was cut");
     let events = program::events(&output.stdout);
     assert!(events.iter().any(|event| event["event"] == "stream_reopened"), "{events:?}");
@@ -237,17 +215,14 @@ fn a_far_end_without_the_program_is_given_it() {
         command
     };
     // Without the option, the message names it.
-    let output = command(&[], "one").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("--install-far-end"), "{}", text(&output.stderr));
+    let output = command(&[], "one").complains(3, &["--install-far-end"]);
     let installed = home.join(".local/bin/sealane");
     // With the option, the program asks. If there is nobody to ask, nothing happens. (`setsid` leaves no terminal.)
     let mut alone = std::process::Command::new("setsid");
     let asked = command(&["--install-far-end"], "one");
     alone.arg("--wait").arg(asked.get_program()).args(asked.get_args());
     alone.env("HOME", "/nonexistent").env("SEALANE_SSH", &ssh).stdin(std::process::Stdio::null());
-    let output = alone.output().expect("setsid of util-linux starts");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let output = alone.ends(2);
     assert!(text(&output.stderr).contains("--yes") && !installed.exists(), "{}", text(&output.stderr));
     // A bare Enter means no.
     for (keys, answered) in [(&b"\r"[..], false), (b"y\r", true)] {
@@ -261,22 +236,18 @@ fn a_far_end_without_the_program_is_given_it() {
     }
     same(&at("tree"), &home.join("asked"));
     // It is found without a message.
-    let output = command(&[], "found").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = command(&[], "found").ends(0);
     same(&at("tree"), &home.join("found"));
     let bytes = |path: &Path| fs::read(path).expect("a file");
     assert!(bytes(&installed) == bytes(Path::new(&program::path())), "it is this program");
     assert_eq!(fs::metadata(&installed).expect("a file").permissions().mode() & 0o777, 0o755);
     // An installed program is not copied again.
     let before = fs::metadata(&installed).and_then(|found| found.modified()).expect("a time");
-    let output = command(&["--install-far-end"], "again").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("already"), "{}", text(&output.stderr));
+    let output = command(&["--install-far-end"], "again").complains(0, &["already"]);
     assert_eq!(before, fs::metadata(&installed).and_then(|found| found.modified()).expect("a time"));
     // A program of another version, or one that does not run, is replaced.
     write(&installed, b"#!/bin/sh\necho sealane 0.0.0\n");
-    let output = command(&["--install-far-end", "--yes"], "newer").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = command(&["--install-far-end", "--yes"], "newer").ends(0);
     same(&at("tree"), &home.join("newer"));
     // A program that is carried for the host's processor goes instead of this one.
     let carried = at("far-ends");
@@ -285,16 +256,13 @@ fn a_far_end_without_the_program_is_given_it() {
     write(&for_here, &[bytes(Path::new(&program::path())), b"carried".to_vec()].concat());
     fs::remove_file(&installed).expect("a file");
     let mut given = command(&["--install-far-end", "--yes"], "carried");
-    let output = given.env("SEALANE_FAR_ENDS", &carried).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = given.env("SEALANE_FAR_ENDS", &carried).ends(0);
     assert!(bytes(&installed) == bytes(&for_here), "it is the one that is carried");
     same(&at("tree"), &home.join("carried"));
     // A full or read-only folder is reported, and nothing is left there.
     fs::remove_dir_all(home.join(".local")).expect("a folder");
     write(&home.join(".local"), b"in the way");
-    let output = command(&["--install-far-end", "-y"], "never").output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("could not be written"), "{}", text(&output.stderr));
+    command(&["--install-far-end", "-y"], "never").complains(5, &["could not be written"]);
 }
 
 /// Presses the keys that complete a line in a shell. Returns the text on the screen after that.
@@ -311,10 +279,7 @@ fn completed(shell: &[&str], setup: &str, ssh: &Path, line: &str, wanted: &str) 
     terminal.press(format!("{setup}; echo rea''dy\r").as_bytes());
     terminal.wait_for("ready");
     terminal.press(format!("{line}\t").as_bytes());
-    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !terminal.written().contains(wanted) && std::time::Instant::now() < give_up {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    program::eventually(|| terminal.written().contains(wanted));
     let written = terminal.written();
     terminal.press(b"\x15\rexit\r");
     written
@@ -491,9 +456,8 @@ fn what_a_far_shell_writes_controls_no_terminal() {
         for options in [&[][..], &["--far-end", "sealane"], &["--through-ssh"]] {
             let mut command = sealane(&["cp", "-r", "--timeout", "20", "--remote-program"]);
             command.arg(env!("CARGO_BIN_EXE_sealane")).env("SEALANE_SSH", scene.at("ssh"));
-            let output = command.args(options).args([&from, &to]).output().expect("it starts");
+            let output = command.args(options).args([&from, &to]).ends(0);
             let said = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(0), "{options:?} {from} {to}: {said}");
             assert!(
                 said.contains("welcome") && !said.contains('\u{1b}'),
                 "{options:?} {from} {to}: {said:?}"
@@ -512,9 +476,7 @@ fn a_link_that_leads_nowhere_keeps_no_other_match_away() {
     std::os::unix::fs::symlink("a.log", scene.at("tree/c.log")).expect("a link");
     let mut command = sealane(&["cp", "--json", "--timeout", "20", "--remote-program"]);
     command.arg(env!("CARGO_BIN_EXE_sealane")).env("SEALANE_SSH", scene.at("ssh"));
-    let output = command.arg(scene.place("tree/*.log")).arg(scene.at("logs")).output().expect("it starts");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said} {}", text(&output.stderr));
+    let output = command.arg(scene.place("tree/*.log")).arg(scene.at("logs")).ends(1);
     let failed = program::events(&output.stdout).into_iter().filter(|event| event["event"] == "entry_failed");
     let failed: Vec<_> = failed.map(|event| event["reason"].to_string()).collect();
     assert!(failed.len() == 1 && failed[0].contains("0.log"), "{failed:?}");

@@ -3,7 +3,7 @@
 mod program;
 mod support;
 
-use program::{sealane, text, write};
+use program::{Ends, sealane, text, write};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -19,8 +19,7 @@ fn run(mut command: Command) -> Output {
 
 #[track_caller]
 fn succeed(command: Command) -> Output {
-    let output = run(command);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = run(command).ends(0);
     output
 }
 
@@ -161,8 +160,7 @@ fn the_same_command_gives_the_same_tree_where_the_target_is_plain() {
         assert_eq!(files(&folder.path().join("srv")), ["data/x=1", "data/y=2"], "{arguments:?}");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let output = run(cp(folder.path(), &["-T", "a", "b", "c"]));
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    run(cp(folder.path(), &["-T", "a", "b", "c"])).ends(2);
 }
 
 #[test]
@@ -224,8 +222,7 @@ fn what_looks_like_an_unfinished_file_is_named() {
         write(&tree.join(name), b"x");
     }
     write(&tree.join("y"), b"y");
-    let output = run(cp(folder.path(), &["-r", "tree", "copy"]));
-    assert_eq!(output.status.code(), Some(1));
+    let output = run(cp(folder.path(), &["-r", "tree", "copy"])).ends(1);
     // The journal of a copy that is not under way is ignored.
     for (name, is_told) in names.into_iter().zip([true, false]) {
         assert_eq!(text(&output.stderr).contains(name), is_told, "{}", text(&output.stderr));

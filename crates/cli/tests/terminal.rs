@@ -3,7 +3,7 @@
 mod program;
 
 use program::terminal::{CTRL_C, Terminal, lines};
-use program::{events, pattern, sealane, text, write};
+use program::{Ends, events, pattern, sealane, text, write};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -175,8 +175,7 @@ fn what_an_earlier_run_left_is_no_progress_of_this_one() {
     terminal.wait_for("4.");
     terminal.press(CTRL_C);
     assert_eq!(terminal.end().0, Some(130));
-    let output = sealane(&[&arguments[..], &["--json"]].concat()).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let output = sealane(&[&arguments[..], &["--json"]].concat()).ends(0);
     let events = events(&output.stdout);
     let kept = events.last().expect("a last line")["resumed_bytes"].as_u64().expect("a number");
     assert!(kept > 0);

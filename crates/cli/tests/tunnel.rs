@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::namespaces;
 use network::pair::{AH, DIRECT, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
-use program::{eventually, text, unless};
+use program::{Ends, eventually, text, unless};
 
 #[test]
 fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
@@ -169,8 +169,8 @@ fn a_gateway_is_asked_and_ended() {
         }
         assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
     }
-    let second = pair.output(0, &["up", site.to_str().expect("a path in UTF-8"), "--allow-manual-counter"]);
-    assert_eq!(second.status.code(), Some(5));
+    let second =
+        pair.output(0, &["up", site.to_str().expect("a path in UTF-8"), "--allow-manual-counter"]).ends(5);
     assert!(text(&second.stderr).contains("tunnel down sl0"), "{}", text(&second.stderr));
     assert!(pair.output(0, &["down", "sl0"]).status.success());
     let mut child = pair.gateways[0].take().expect("it was running");
@@ -205,9 +205,7 @@ fn suites_that_are_not_safe_need_consent() {
     for (suite, material_bytes, option) in
         [("aes-128-gcm", 20, "--allow-manual-counter"), ("3des-cbc+hmac-sha1-96", 44, "--allow-legacy")]
     {
-        let refused = check(suite, material_bytes, &[]);
-        assert_eq!(refused.status.code(), Some(2));
-        assert!(text(&refused.stderr).contains(option), "{}", text(&refused.stderr));
+        check(suite, material_bytes, &[]).complains(2, &[option]);
         assert!(check(suite, material_bytes, &[option]).status.success());
     }
     assert!(check("aes-128-cbc+hmac-sha256-128", 48, &[]).status.success());

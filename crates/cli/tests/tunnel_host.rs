@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use network::namespaces::ip;
 use network::{Net, missing};
-use program::{Running, eventually, skip, text, unless};
+use program::{Ends, Running, eventually, skip, text, unless};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use serde_json::Value;
 
@@ -221,9 +221,7 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
     assert!(down.status.success(), "{}", text(&down.stderr));
     assert!(text(&down.stderr).contains("unreachable 0.0.0.0/0"), "{}", text(&down.stderr));
     assert_eq!(net.settled("a"), before, "after down of what was left");
-    let again = net.tunnel("a", "down sl0").output().expect("it runs");
-    assert_eq!(again.status.code(), Some(3), "{}", text(&again.stderr));
-    assert!(text(&again.stderr).contains("no gateway is running here"), "{}", text(&again.stderr));
+    net.tunnel("a", "down sl0").complains(3, &["no gateway is running here"]);
 }
 
 #[test]
@@ -239,10 +237,7 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
     ] {
         let path = net.site("a", &format!("{site}[\"10.91.3.0/24\", \"{networks}\"]\n"));
         for command in ["up", "check"] {
-            let refused = net.tunnel("a", &format!("{command} {path}")).output().expect("it runs");
-            let said = text(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(5), "{command}: {said}");
-            assert!(said.contains(route) && said.contains(remedy), "{command}: {said}");
+            net.tunnel("a", &format!("{command} {path}")).complains(5, &[route, remedy]);
             assert_eq!(net.settled("a"), before, "{command} {networks}");
         }
     }

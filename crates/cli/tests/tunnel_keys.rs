@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use network::pair::{OUTER, Pair};
 use network::{missing, namespaces};
-use program::{eventually, sealane, skip, text, unless, wait_for};
+use program::{Ends, eventually, sealane, skip, text, unless, wait_for};
 
 const CBC: (&str, usize) = ("aes-128-cbc+hmac-sha256-128", 48);
 
@@ -108,10 +108,7 @@ fn lists_of_peers_in_a_folder_that_others_could_write_are_refused() {
     assert_eq!(peers.status.code(), Some(5), "{}", text(&peers.stderr));
     let arguments =
         ["serve", identity, "--listen", "127.0.0.1:0", "--identity", identity, "--authorised-peers", list];
-    let served = sealane(&arguments).output().expect("it runs");
-    assert_eq!(served.status.code(), Some(5));
-    let said = text(&served.stderr);
-    assert!(said.contains("go-w") && said.contains("deep"), "{said}");
+    sealane(&arguments).complains(5, &["go-w", "deep"]);
 }
 
 #[test]
@@ -169,8 +166,7 @@ fn a_run_folder_that_others_could_write_into_is_refused() {
     let (run, site) = (pair.run_folder(0), pair.folders[0].path().join("site.toml"));
     let site = site.to_str().expect("UTF-8");
     mode(&run, 0o777);
-    let output = pair.output(0, &["up", site]);
-    assert_eq!(output.status.code(), Some(5));
+    let output = pair.output(0, &["up", site]).ends(5);
     let said = text(&output.stderr);
     assert!(said.contains("control socket") && said.contains("go-w"), "{said}");
     mode(&run, 0o700);

@@ -6,7 +6,7 @@ mod program;
 use std::fs;
 
 use program::isolated::{good, missing, run};
-use program::{text, unless};
+use program::{Ends, text, unless};
 
 /// Site files of two hosts that know each other, at `a.toml` and `b.toml`, with identities beside them.
 const SITES: &str = r#"
@@ -282,9 +282,7 @@ END
         PATH=$SCRATCH/few on a sealane tunnel up a.toml --run "$SCRATCH/a.run"
         "#
     );
-    let refused = run(scratch.path(), &script);
-    assert_eq!(refused.status.code(), Some(5));
-    assert!(text(&refused.stderr).contains("systemd-resolved or resolvconf"), "{}", text(&refused.stderr));
+    run(scratch.path(), &script).complains(5, &["systemd-resolved or resolvconf"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod program;
 mod support;
 
-use program::{events, pattern, text, write};
+use program::{Ends, events, pattern, text, write};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lgetxattr, llistxattr, lremovexattr,
     lsetxattr, mknodat, utimensat,
@@ -15,11 +15,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, UNIX_EPOCH};
+use support::SSH;
 use support::daemon::Served;
-
-/// Runs the command that ssh would run at the far end, on this host.
-const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
-                   for last; do :; done\nexec sh -c \"$last\"\n";
 
 /// The ways to reach source and target.
 const WAYS: [&str; 5] = ["local", "ssh push", "ssh pull", "daemon push", "daemon pull"];
@@ -276,8 +273,7 @@ fn contents_are_compared_and_attributes_brought_up_to_date_all_the_same() {
     age(&at("dst/f"), 1_000_000_007);
     fs::set_permissions(at("dst/f"), Permissions::from_mode(0o600)).expect("a mode");
     let mut command = program::sealane(&["cp", "-rTv", "--checksum"]);
-    let output = command.args([at("src"), at("dst")]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = command.args([at("src"), at("dst")]).ends(0);
     assert!(text(&output.stdout).contains(".f..tp..... dst/f\n"), "{}", text(&output.stdout));
     assert_eq!(facts(&at("src/f")), facts(&at("dst/f")));
 }
@@ -294,8 +290,7 @@ fn folders_that_are_there_keep_their_modes_where_nobody_asks() {
     }
     for (options, expected) in [("-rT", 0o700), ("-rpT", 0o755)] {
         let mut command = program::sealane(&["cp", "-v", options]);
-        let output = command.args([at("src"), at("dst")]).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = command.args([at("src"), at("dst")]).ends(0);
         assert_eq!(mode(), expected, "{options}");
         let told = text(&output.stdout).contains('p');
         assert_eq!(told, options.contains('p'), "{options}: {}", text(&output.stdout));
@@ -484,8 +479,7 @@ fn what_is_replaced_is_there_until_the_new_is_whole() {
     assert_eq!(fs::read(at("dst/folder")).expect("a file"), b"old");
     assert_eq!(fs::read(at("dst/file/inside")).expect("a file"), b"old");
     // The same command continues where that one stopped, and leaves nothing behind.
-    let output = cp(&["--json"]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    cp(&["--json"]).ends(0);
     assert!(has(&at("src"), &at("dst")));
     let names: Vec<_> =
         fs::read_dir(at("dst")).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
@@ -504,13 +498,9 @@ fn without_all_of_the_source_nothing_gives_way() {
     }
     let before = all_facts(&at("dst/src/file"));
     let mut command = program::sealane(&["cp", "-r", "--delete", "src", "missing", "dst"]);
-    let output = command.current_dir(folder.path()).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(
-        said.contains("dst/src/file is of another kind than what was sent, and was not replaced"),
-        "{said}"
-    );
+    command
+        .current_dir(folder.path())
+        .complains(1, &["dst/src/file is of another kind than what was sent, and was not replaced"]);
     assert_eq!(all_facts(&at("dst/src/file")), before);
     assert_eq!(fs::read(at("dst/src/folder")).expect("a file"), b"dst/src/folder");
 }

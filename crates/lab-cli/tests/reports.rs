@@ -6,7 +6,7 @@ mod program;
 #[path = "../../../testing/sshd.rs"]
 mod sshd;
 
-use program::{or_skip, sealane, text};
+use program::{Ends, or_skip, sealane, text};
 use serde_json::Value;
 use sshd::PrivateSshd;
 use std::fs;
@@ -83,9 +83,7 @@ fn tables_are_printed_though_the_report_is_lost() {
     symlink("/dev/full", folder.path().join("sealane-report.html")).expect("a link");
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let quick = ["lab", "quick", "--no-peers", "--size", "1M", "--tree", tree.to_str().expect("UTF-8")];
-    let output = run(&quick, folder.path());
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("sealane-report.html"), "{}", text(&output.stderr));
+    let output = run(&quick, folder.path()).complains(5, &["sealane-report.html"]);
     assert!(text(&output.stdout).contains("What protection costs on this machine"));
 }
 
@@ -97,8 +95,7 @@ fn reports_are_written_though_the_reader_has_left() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = sealane(study);
-        let output = command.arg("--report").arg(report).stdout(writer).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{study:?}: {}", text(&output.stderr));
+        command.arg("--report").arg(report).stdout(writer).ends(0);
     };
     let stacks = &["lab", "stacks", "--only", "N30", "--profile", "smoke", "--json"][..];
     let in_json = [SHORT[0], SHORT[1]].map(|study| [study, &["--json"]].concat());
@@ -125,9 +122,7 @@ fn a_site_is_made_of_stored_results() {
     let build =
         || sealane(&["lab", "site"]).arg(&site).arg("--from").arg(&results).output().expect("it starts");
     fs::create_dir(&results).expect("a folder");
-    let output = build();
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("sealane lab run all --report"), "{}", text(&output.stderr));
+    let output = build().complains(5, &["sealane lab run all --report"]);
     let output = sealane(&["lab", "run", "B8", "--profile", "smoke", "--report"]).arg(&results).output();
     let output = output.expect("it starts");
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -4,7 +4,7 @@
 mod program;
 
 use program::terminal::{Terminal, lines};
-use program::{sealane, text};
+use program::{Ends, sealane, text};
 use sealane_transform::{Algorithm, Isa, Kernels, Tier};
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -85,8 +85,7 @@ fn public_key_operations_have_lines_of_their_own() {
         "tier",
         "us_per_operation",
     ];
-    let output = speed(&["x25519", "md5", "--vs", "aws-lc", "--bytes", "64", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = speed(&["x25519", "md5", "--vs", "aws-lc", "--bytes", "64", "--json"]).ends(0);
     let lines = text(&output.stdout);
     let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let (operations, messages): (Vec<&Value>, Vec<&Value>) =
@@ -106,13 +105,10 @@ fn public_key_operations_have_lines_of_their_own() {
         );
         assert_eq!(row["peer"], "aws-lc-rs");
     }
-    let output = speed(&["x25519", "--batch", "1,2"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = speed(&["x25519", "--batch", "1,2"]).ends(0);
     let table = text(&output.stdout);
     assert!(table.contains("Operations side by side") && !table.contains("messages stay"), "{table}");
-    let output = speed(&["x25519", "--batch", "2048"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("at most 1024"), "{}", text(&output.stderr));
+    speed(&["x25519", "--batch", "2048"]).complains(2, &["at most 1024"]);
 }
 
 /// The test runs the whole catalogue in every tier.
@@ -189,8 +185,7 @@ fn lists_make_a_grid_and_lengths_fit() {
 
 #[test]
 fn ragged_batches_stand_beside_equal_ones() {
-    let output = speed(&["-a", "aes-128-cbc,md5", "--imix", "--tier", "batch"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = speed(&["-a", "aes-128-cbc,md5", "--imix", "--tier", "batch"]).ends(0);
     let table = text(&output.stdout);
     assert!(table.contains("imix") && table.contains("What ragged batches keep"), "{table}");
     let output = speed(&["-a", "md5", "--imix", "--batch", "24", "--json"]);
@@ -241,8 +236,8 @@ fn peers_are_measured_in_the_same_run() {
 /// A reader of the table must know how a peer was measured, and what it lacks.
 #[test]
 fn a_table_says_how_peers_run_and_what_they_lack() {
-    let output = speed(&["seal3", "md5", "--vs", "rustcrypto,aws-lc-rs", "--bytes", "64", "--batch", "16"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output =
+        speed(&["seal3", "md5", "--vs", "rustcrypto,aws-lc-rs", "--bytes", "64", "--batch", "16"]).ends(0);
     let table = text(&output.stdout);
     for said in ["beside rustcrypto, aws-lc-rs; –", "to rustcrypto, aws-lc-rs one by one"] {
         assert!(table.contains(said), "no {said:?} in {table}");
@@ -289,15 +284,13 @@ fn what_cannot_be_measured_is_a_usage_error() {
         assert!(text(said).contains(word), "{arguments:?}: {}", text(said));
     }
     for seconds in ["0", "-1", "nan", "inf", "soon", "4000"] {
-        let output = sealane(&["speed", "--seconds", seconds]).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(2), "{seconds}");
+        sealane(&["speed", "--seconds", seconds]).ends(2);
     }
 }
 
 #[test]
 fn tables_of_the_story_are_told_by_themselves() {
-    let output = sealane(&["speed", "--story", "--only", "TABLES,mix"]).output().expect("the program starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = sealane(&["speed", "--story", "--only", "TABLES,mix"]).ends(0);
     let told = text(&output.stdout);
     assert!(told.contains("Dynamic instruction mix") && told.contains("Table bytes"), "{told}");
     // Neither table measures anything, and the other tables are not printed.
@@ -316,15 +309,13 @@ fn a_report_is_one_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("speed.html");
     let path = path.to_str().expect("UTF-8");
-    let output = speed(&["-a", "md5", "--bytes", "64,256", "--vs", "rustcrypto", "--report", path]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = speed(&["-a", "md5", "--bytes", "64,256", "--vs", "rustcrypto", "--report", path]).ends(0);
     let page = std::fs::read_to_string(path).expect("the page");
     for part in ["uPlot", "Cost of a message", "rustcrypto", "Machine and build"] {
         assert!(page.contains(part), "{part}");
     }
     assert!(text(&output.stdout).contains("Cost of a message"));
-    let output = speed(&["-a", "null", "--report", "/dev/null/page.html"]);
-    assert_eq!(output.status.code(), Some(5));
+    speed(&["-a", "null", "--report", "/dev/null/page.html"]).ends(5);
 }
 
 #[test]
@@ -350,8 +341,7 @@ fn an_interrupt_ends_it_at_once_and_keeps_what_was_measured() {
 fn names_are_arguments_and_the_table_fits_a_terminal() {
     let run = |more: &[&str]| {
         let mut command = sealane(&["speed", "--seconds", "0.01", "--bytes", "64", "--tier", "all"]);
-        let output = command.args(more).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = command.args(more).ends(0);
         text(&output.stdout).to_owned()
     };
     let names = ["md5", "des-cbc", "chacha20-poly1305", "--direction", "both"];
@@ -401,8 +391,7 @@ fn without_a_name_an_advice_comes_first() {
 
 #[test]
 fn ratios_of_one_message_stand_beside_those_of_many() {
-    let output = speed(&["md5", "--vs", "rustcrypto", "--bytes", "64"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = speed(&["md5", "--vs", "rustcrypto", "--bytes", "64"]).ends(0);
     let table = text(&output.stdout);
     assert!(table.contains("Ratios by messages at a time"), "{table}");
     let heading = table.lines().find(|line| line.contains("1 message ") && line.contains("512 messages"));
@@ -417,8 +406,7 @@ fn ratios_of_one_message_stand_beside_those_of_many() {
 #[test]
 fn tables_of_the_lab_fit_80_columns_without_breaking_numbers() {
     let wide = |arguments: &[&str]| {
-        let output = sealane(arguments).output().expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = sealane(arguments).ends(0);
         text(&output.stdout).to_owned()
     };
     let numbers = |text: &str| -> Vec<String> {

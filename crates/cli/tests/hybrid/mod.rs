@@ -5,8 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// Returns the key of a new hybrid identity in this home.
 fn hybrid(home: &Path) -> String {
-    let output = at_home(home, &["id", "--hybrid"]).output().expect("the program starts");
-    check(&output, 0, "made a new hybrid identity: ");
+    let output = at_home(home, &["id", "--hybrid"]).complains(0, &["made a new hybrid identity: "]);
     let key = text(&output.stdout).trim().to_owned();
     assert!(key.starts_with("sealane2:"), "{key}");
     key
@@ -20,32 +19,25 @@ fn a_hybrid_identity_is_made_where_there_is_none_and_replaces_none() {
     let made = fs::read(&file).expect("the identity");
     assert_eq!(fs::metadata(&file).expect("the identity").permissions().mode() & 0o777, 0o600);
     for arguments in [&["id"][..], &["id", "--hybrid"]] {
-        let output = at_home(home.path(), arguments).output().expect("the program starts");
-        check(&output, 0, "");
+        let output = at_home(home.path(), arguments).ends(0);
         assert_eq!((text(&output.stdout).trim(), text(&output.stderr)), (&*key, ""));
     }
     // Programs that read certificates know no such keys; the way out is said.
-    let refused = at_home(home.path(), &["id", "--certificate"]).output().expect("the program starts");
-    check(&refused, 5, "--identity FILE");
+    at_home(home.path(), &["id", "--certificate"]).complains(5, &["--identity FILE"]);
     #[cfg(feature = "nats")]
     {
-        let refused =
-            at_home(home.path(), &["id", "--queue-rights", "worker"]).output().expect("the program starts");
-        check(&refused, 5, "--identity FILE");
+        let mut rights = at_home(home.path(), &["id", "--queue-rights", "worker"]);
+        let refused = rights.complains(5, &["--identity FILE"]);
         assert_eq!(text(&refused.stdout), "");
     }
     assert_eq!(fs::read(&file).expect("the identity"), made);
 
     let plain = home.path().join("plain");
     let plain = plain.to_str().expect("UTF-8");
-    check(
-        &sealane(&["id", "--identity", plain]).output().expect("the program starts"),
-        0,
-        "made a new identity",
-    );
+    sealane(&["id", "--identity", plain]).complains(0, &["made a new identity"]);
     let before = fs::read(plain).expect("the identity");
-    let refused = sealane(&["id", "--hybrid", "--identity", plain]).output().expect("the program starts");
-    check(&refused, 5, "has a key of Ed25519 alone, which stays as it is");
+    let why = "has a key of Ed25519 alone, which stays as it is";
+    sealane(&["id", "--hybrid", "--identity", plain]).complains(5, &[why]);
     assert_eq!(fs::read(plain).expect("the identity"), before);
 }
 
@@ -59,7 +51,7 @@ fn hybrid_ends_copy_and_each_holds_the_other_to_the_whole_key() {
     let (its, ours, classic) = (hybrid(&path("server")), hybrid(&path("user")), key(&path("classic")));
     let authorise = |key: &str, name: &str| {
         let arguments = ["authorise", key, name, "read,write"];
-        check(&at_home(&path("server"), &arguments).output().expect("the program starts"), 0, "");
+        at_home(&path("server"), &arguments).ends(0);
     };
     authorise(&ours, "user");
     let daemon = Daemon::start(&path("server"), &path("root"), &[]);
@@ -68,22 +60,23 @@ fn hybrid_ends_copy_and_each_holds_the_other_to_the_whole_key() {
         let mut command = at_home(&path(home), &["cp"]);
         command.args(arguments).arg(path("a")).arg(daemon.place(to)).output().expect("the program starts")
     };
-    check(&copy("user", &[], &daemon, "a"), 3, &its);
-    check(&copy("user", &["--accept-new"], &daemon, "a"), 0, "");
-    check(&copy("user", &[], &daemon, "b"), 0, "");
+    copy("user", &[], &daemon, "a").complains(3, &[&its]);
+    copy("user", &["--accept-new"], &daemon, "a").ends(0);
+    copy("user", &[], &daemon, "b").ends(0);
     assert!(fs::read(path("root/b")).expect("the copy") == pattern(400_000));
     let known = fs::read_to_string(path("user/.config/sealane/known-peers")).expect("a list");
     assert_eq!(known.trim(), format!("{} {its}", daemon.address));
     // A user without a hybrid identity goes on as before, once let in.
-    check(&copy("classic", &["--accept-new"], &daemon, "c"), 3, &format!("sealane authorise {classic} "));
+    copy("classic", &["--accept-new"], &daemon, "c")
+        .complains(3, &[&format!("sealane authorise {classic} ")]);
     authorise(&classic, "classic");
-    check(&copy("classic", &[], &daemon, "c"), 0, "");
+    copy("classic", &[], &daemon, "c").ends(0);
 
     // The same user with an identity of Ed25519 alone is another one.
     let mine = path("user/.config/sealane/identity");
     fs::rename(&mine, path("kept")).expect("it moves");
     let lesser = key(&path("user"));
-    check(&copy("user", &[], &daemon, "d"), 3, &format!("sealane authorise {lesser} "));
+    copy("user", &[], &daemon, "d").complains(3, &[&format!("sealane authorise {lesser} ")]);
     fs::rename(path("kept"), &mine).expect("it moves");
     let address = daemon.address.clone();
     assert_eq!(daemon.stop(), Some(0));
@@ -94,9 +87,7 @@ fn hybrid_ends_copy_and_each_holds_the_other_to_the_whole_key() {
     let mut command = at_home(&path("server"), &["serve"]);
     command.arg(path("root")).args(["--listen", &address]);
     let daemon = Daemon::of(command);
-    let refused = copy("user", &["--accept-new"], &daemon, "e");
-    check(&refused, 3, &lesser);
-    check(&refused, 3, &its);
+    copy("user", &["--accept-new"], &daemon, "e").complains(3, &[&lesser, &its]);
     assert!(!path("root/d").exists() && !path("root/e").exists());
     assert_eq!(daemon.stop(), Some(0));
 }

@@ -3,6 +3,7 @@
 // Each file of tests is a program of its own and uses only a part of this module.
 #![allow(dead_code, unused_imports)]
 
+mod ends;
 pub(crate) mod isolated;
 #[path = "../../../../testing/running.rs"]
 mod running;
@@ -16,6 +17,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+pub(crate) use ends::Ends;
 pub(crate) use running::Running;
 pub(crate) use skip::{or_skip, say, skip, unless, without};
 pub(crate) use wait::{eventually, eventually_some, wait_for};

@@ -1,7 +1,7 @@
 //! Logins: one for each copy, with its prompts when they come, at servers of any kind.
 
 use super::program::terminal::Terminal;
-use super::program::{pattern, sealane, skip, text};
+use super::program::{Ends, pattern, sealane, skip, text};
 use super::servers::{Maker, PASSWORD, Server};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -55,9 +55,8 @@ fn servers_that_run_no_commands_are_copied_to_and_from() {
                 let mut command = sealane(&["cp", "-rT", "-F"]);
                 command.arg(server.config()).args([from, to]).env_remove("XDG_STATE_HOME");
                 command.envs(state.map(|state| ("XDG_STATE_HOME", state)));
-                let output = command.output().expect("it starts");
+                let output = command.ends(0);
                 let said = text(&output.stderr);
-                assert_eq!(output.status.code(), Some(0), "{maker:?} {state:?}: {said}");
                 assert!(said.contains("copying over SFTP"), "{maker:?}: {said}");
                 assert!(!said.contains("request failed"), "{maker:?}: {said}");
             }
@@ -77,9 +76,8 @@ fn one_login_serves_the_search_and_the_copy() {
     let state = plant(near.path());
     let mut command = sealane(&["cp", "-rT", "-F"]);
     command.arg(server.config()).arg(near.path().join("tree")).arg("far:tree");
-    let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
+    let output = command.env("XDG_STATE_HOME", &state).ends(0);
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("has no sealane; copying over SFTP"), "{said}");
     same(&near.path().join("tree"), &server.home("tree"), said);
     assert_eq!(logins(&server), 1, "{}", server.log());
@@ -128,9 +126,8 @@ fn where_only_ssh_comes_through_one_login_carries_everything() {
         let mut command =
             sealane(&["cp", "-rT", "--timeout", "20", "-o", "HostName=127.0.0.3", "-o", &proxy, "-F"]);
         command.arg(server.config()).arg("--remote-program").arg(&program).args(options).args([from, to]);
-        let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
+        let output = command.env("XDG_STATE_HOME", &state).ends(0);
         let said = text(&output.stderr).to_owned();
-        assert_eq!(output.status.code(), Some(0), "{number} {options:?} {from} {to}: {said}");
         (logins(&server) - before, said)
     };
     let here = |name: &str| at.join(name).display().to_string();
@@ -188,9 +185,8 @@ fn a_password_is_asked_for_once() {
         command.arg(server.config()).args(["-o", "PreferredAuthentications=password"]);
         command.args(options).arg(near.path().join("tree")).arg("far:tree");
         command.env("XDG_STATE_HOME", &state).env("HOME", "/nonexistent");
-        let output = command.output().expect("it starts");
+        let output = command.ends(0);
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
         assert_eq!(logins(&server), before + 1, "{options:?}: {said}");
     }
 }

@@ -1,6 +1,6 @@
 //! Far ends that fail in ways that look like success, or lie to take memory.
 
-use super::program::{sealane, skip, text};
+use super::program::{Ends, sealane, skip, text};
 use super::servers::{Maker, Server};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -95,8 +95,7 @@ fn a_folder_that_cannot_be_written_is_one_line() {
     std::os::unix::fs::chown(server.home("mixed/sub"), Some(0), Some(0)).expect("root may");
     let mut command = sealane(&["cp", "-rT", "-q", "--far-end", "sftp", "-F"]);
     command.arg(server.config()).arg(&tree).arg("far:mixed");
-    let output = command.env("XDG_STATE_HOME", &state).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    command.env("XDG_STATE_HOME", &state).ends(1);
     assert_eq!(names(&server.home("mixed")).len(), 121);
 }
 

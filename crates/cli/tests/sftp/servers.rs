@@ -11,7 +11,6 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 /// The user of all servers: in the list of users of their own mounts only.
@@ -138,13 +137,7 @@ impl Server {
             socket.read_exact(&mut front).ok()?;
             (&front == b"SSH-").then_some(())
         };
-        for _ in 0..400 {
-            if greets().is_some() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        panic!("the server does not greet: {}", self.log());
+        assert!(eventually_some(greets).is_some(), "the server does not greet: {}", self.log());
     }
 
     /// Returns what the server has complained about.
