@@ -7,12 +7,12 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{Ends, or_skip, sealane, skip, text};
+use program::{Ends, or_skip, sealane, set_mode, skip, text};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, lgetxattr, llistxattr, utimensat};
 use sshd::PrivateSshd;
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
@@ -68,7 +68,7 @@ fn touch(path: &Path, seconds: u64) {
 fn put(path: &Path, content: &[u8], mode: u32, seconds: u64) {
     fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
     fs::write(path, content).expect("a file");
-    fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+    set_mode(path, mode);
     touch(path, seconds);
 }
 
@@ -111,7 +111,7 @@ fn plant(root: &Path) {
     put(&target.join("deep/time"), b"of other times!", 0o644, 1_400_000_000);
     put(&target.join("deep/near"), b"of nearly then!", 0o644, 1_500_000_002);
     put(&target.join("deep/content"), b"looks the same!", 0o644, 1_500_000_000);
-    fs::set_permissions(target.join("deep/mode"), Permissions::from_mode(0o666)).expect("a mode");
+    set_mode(target.join("deep/mode"), 0o666);
     put(&target.join("extra/file"), b"the source has it not", 0o644, 1_450_000_000);
     put(&target.join("large"), &[7; 400_000], 0o644, 1_450_000_000);
     for folder in ["deep/er", "deep", "equal", "new", "extra", ""] {

@@ -2,7 +2,7 @@
 
 mod program;
 
-use program::{Ends, events, eventually, hex, pattern, sealane, text, wait_for, write};
+use program::{Ends, events, eventually, hex, pattern, sealane, set_mode, text, wait_for, write};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -81,7 +81,7 @@ fn a_tree_arrives_with_what_was_asked_for() {
     write(&source.join("one"), b"1");
     write(&source.join("sub/program"), &pattern(100_000));
     write(&source.join("sub/left.o"), b"no");
-    fs::set_permissions(source.join("sub/program"), fs::Permissions::from_mode(0o751)).expect("a mode");
+    set_mode(source.join("sub/program"), 0o751);
     symlink("../one", source.join("sub/link")).expect("a link");
     fs::hard_link(source.join("one"), source.join("sub/deeper/same")).expect("a hard link");
 
@@ -243,8 +243,7 @@ fn what_can_never_be_copied_leaves_no_journal() {
     fs::create_dir(&data).expect("a folder");
     write(&data.join("a"), &pattern(10));
     write(&file, &pattern(20));
-    let output =
-        sealane(&["cp", "-r"]).arg(&data).arg(&file).complains(5, &["is a regular file, not a directory"]);
+    sealane(&["cp", "-r"]).arg(&data).arg(&file).complains(5, &["is a regular file, not a directory"]);
     assert_eq!(fs::read(&file).expect("it is there"), pattern(20));
     assert_eq!(left_in(folder.path()), 0);
     fs::remove_dir_all(&data).expect("it goes");
@@ -278,7 +277,7 @@ fn what_cannot_be_continued_leaves_no_private_folders() {
     fs::create_dir(&source).expect("a folder");
     write(&source.join("large"), &pattern(12_000_000));
     write(&source.join("small"), &pattern(10));
-    fs::set_permissions(&source, fs::Permissions::from_mode(0o750)).expect("a mode");
+    set_mode(&source, 0o750);
     let mode_now = || fs::metadata(&target).map(|found| found.permissions().mode() & 0o7777).ok();
     let is_finished = |mode| mode & 0o1002 == 0;
     let stays = || mode_now().is_some_and(|mode| !is_finished(mode));

@@ -3,11 +3,10 @@
 mod program;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use program::{Ends, Running, eventually, say, wait_for};
+use program::{Ends, Running, eventually, say, secret, set_mode, wait_for};
 
 struct Engine {
     child: Running,
@@ -56,8 +55,7 @@ impl Engine {
 fn serve(folder: &Path) -> Command {
     let passphrase = folder.join("passphrase");
     if !passphrase.exists() {
-        fs::write(&passphrase, "a passphrase\n").expect("a file");
-        fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).expect("a mode");
+        secret(&passphrase, "a passphrase\n");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_sealane"));
     command.args(["engine", "serve", "--passphrase-file", "passphrase", "--audit", "audit", "--allow-swap"]);
@@ -121,12 +119,12 @@ fn an_engine_that_cannot_start_says_whose_turn_it_is() {
     let open = folder.path().join("open");
     fs::create_dir(&open).expect("a folder");
     for mode in [0o777, 0o1777, 0o770] {
-        fs::set_permissions(&open, fs::Permissions::from_mode(mode)).expect("a mode");
+        set_mode(&open, mode);
         refused(&["--keys", "open"], 5, "others than its owner");
     }
     fs::write(&passphrase, "\n").expect("a file");
     refused(&[], 2, "an empty passphrase protects nothing");
-    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o644)).expect("a mode");
+    set_mode(&passphrase, 0o644);
     refused(&[], 2, "can be read by others");
     fs::remove_file(&passphrase).expect("a file");
     let engine = Engine::start(folder, &[]);

@@ -5,7 +5,6 @@ mod program;
 
 use std::fs;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use network::missing;
 use network::pair::{INNER, Manner, Pair, TUNNEL};
-use program::{Ends, events, pattern, sealane, unless, wait_for, write};
+use program::{Ends, events, pattern, sealane, secret, unless, wait_for, write};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use sealane_client::Client;
@@ -42,9 +41,7 @@ struct Killed {
 impl Victim {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        write(&folder.path().join("passphrase"), b"a passphrase\n");
-        let mode = fs::Permissions::from_mode(0o600);
-        fs::set_permissions(folder.path().join("passphrase"), mode).expect("a mode");
+        secret(folder.path().join("passphrase"), "a passphrase\n");
         let victim = Self { folder, child: Mutex::new(None) };
         victim.start_again();
         victim

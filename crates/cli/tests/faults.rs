@@ -7,10 +7,10 @@
 mod program;
 mod support;
 
-use program::pattern;
+use program::{pattern, set_mode};
 use rustix::process::geteuid;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -287,7 +287,7 @@ fn folders_that_were_opened_up_are_closed_again() {
         fs::create_dir_all(source.join("locked")).expect("a folder");
         fs::create_dir_all(&locked).expect("a folder");
         fs::write(source.join("locked/large"), pattern(24_000_000)).expect("a file");
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("a mode");
+        set_mode(&locked, 0o555);
         let mode = || fs::metadata(&locked).expect("a folder").mode() & 0o7777;
         let arguments = ["-r", utf8(&source), utf8(&target)];
         killed_midway(folder.path(), &arguments, 1 << 20, victim, || {
@@ -297,7 +297,7 @@ fn folders_that_were_opened_up_are_closed_again() {
         let ended = run_to_end(folder.path(), &arguments).expect("it ends");
         assert_eq!((ended.code, mode()), (Some(0), 0o555), "{victim:?}: {ended:?}");
         // The test's folder can then be removed.
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).expect("a mode");
+        set_mode(&locked, 0o755);
     }
 }
 

@@ -11,11 +11,11 @@ mod sshd;
 mod support;
 
 use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
-use program::{Ends, events, or_skip, sealane, skip, text, wait_for, write};
+use program::{Ends, events, or_skip, sealane, set_mode, skip, text, wait_for, write};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -115,7 +115,7 @@ fn a_large_file_is_copied_in_ranges_by_several_movers() {
             bytes => plant_large(&scene.at("data").join(name), number as u64, bytes),
         }
     }
-    fs::set_permissions(scene.at("data/a"), fs::Permissions::from_mode(0o751)).expect("a mode");
+    set_mode(scene.at("data/a"), 0o751);
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
     let options = ["--share-bytes", "3MiB", "--streams", "1"];
     let done = succeeds(&scene.copy(&options, &from, &to));

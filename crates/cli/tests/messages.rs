@@ -3,7 +3,7 @@
 mod program;
 
 use program::terminal::Terminal;
-use program::{Ends, events, sealane, text, write};
+use program::{Ends, events, sealane, set_mode, text, write, write_script};
 use std::io::Write;
 use std::net::TcpListener;
 
@@ -60,14 +60,12 @@ fn what_fails_at_a_far_end_is_told_with_its_name_and_leaves_nothing() {
 
 /// Makes a stand-in for ssh that runs `does` at the far end, which is on this host; `$last` is the command.
 fn stand_in(folder: &std::path::Path, does: &str) -> std::path::PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     let ssh = folder.join("ssh");
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
          case \" $* \" in *' -N '*) exit 1;; esac\nfor last; do :; done\n{does}\n"
     );
-    write(&ssh, script.as_bytes());
-    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(&ssh, &script);
     ssh
 }
 
@@ -125,14 +123,10 @@ fn a_target_that_may_not_be_written_advises_nothing_that_fails_as_well() {
     let source = folder.path().join("file");
     write(&source, b"content");
     // Other users have to reach the folder, the source and the program.
-    let open = |path: &std::path::Path| {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
-    };
-    open(folder.path());
+    set_mode(folder.path(), 0o755);
     let program = folder.path().join("sealane");
     std::fs::copy(program::path(), &program).expect("a copy");
-    open(&program);
+    set_mode(&program, 0o755);
     let run = |arguments: &[&str], to: &std::path::Path| {
         let mut command = std::process::Command::new(&program);
         command.arg("cp").args(arguments).arg(&source).arg(to).uid(65534).gid(65534);
@@ -140,7 +134,7 @@ fn a_target_that_may_not_be_written_advises_nothing_that_fails_as_well() {
     };
     let closed = folder.path().join("closed");
     std::fs::create_dir(&closed).expect("a folder");
-    open(&closed);
+    set_mode(&closed, 0o755);
     let output = run(&[], &closed).ends(5);
     let said = text(&output.stderr);
     assert!(said.contains("cannot write to") && !said.contains("--no-resume"), "{said}");

@@ -3,9 +3,9 @@
 mod program;
 mod support;
 
-use program::{Ends, events, sealane, text, write};
+use program::{Ends, events, sealane, text, write, write_script};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 use support::daemon::Served;
@@ -202,8 +202,7 @@ fn it_works_every_way_and_a_daemon_asks_for_the_right_to() {
     let served = Served::start(None);
     let (home, root) = (served.home(), served.root());
     let ssh = home.join("ssh");
-    write(&ssh, SSH.as_bytes());
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(&ssh, SSH);
     let run = |case: &Path, way: &str, more: &[&str]| {
         let name = case.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
         let local = |path: &str| case.join(path).to_str().expect("UTF-8").to_owned();

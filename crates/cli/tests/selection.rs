@@ -4,7 +4,7 @@
 mod program;
 mod support;
 
-use program::{Ends, events, sealane, text, write};
+use program::{Ends, events, sealane, set_mode, text, write, write_script};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -15,8 +15,7 @@ use support::daemon::Served;
 fn cp(folder: &Path, arguments: &[&str]) -> Output {
     let ssh = folder.join("ssh");
     if !ssh.exists() {
-        write(&ssh, SSH.as_bytes());
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+        write_script(&ssh, SSH);
     }
     let mut command = sealane(&["cp", "--remote-program", env!("CARGO_BIN_EXE_sealane"), "--timeout", "20"]);
     command.args(arguments).current_dir(folder).env("SEALANE_SSH", ssh);
@@ -158,7 +157,7 @@ fn a_daemon_follows_no_link_out_of_its_folder() {
         command.env("HOME", &home).output().expect("the program starts")
     };
     fs::create_dir(&into).expect("a folder");
-    let output = get(&["-rL"], "tree").ends(1);
+    get(&["-rL"], "tree").ends(1);
     check(&into, "tree/file tree/good");
     for (path, code) in [("leak", 3), ("good", 0)] {
         let output = get(&[], path);
@@ -235,7 +234,7 @@ fn a_list_says_what_is_copied() {
     {
         write(&at(path), path.as_bytes());
     }
-    fs::set_permissions(at("src/a"), fs::Permissions::from_mode(0o750)).expect("a mode");
+    set_mode(at("src/a"), 0o750);
     symlink("d", at("src/link")).expect("a link");
     write(&at("list"), b"# wanted\n/a/b/deep\n\nc\nd\nlink\n./a/b/../x\na/b/deep\n");
     let far = format!("host:{}", folder.path().display());

@@ -3,10 +3,10 @@
 mod program;
 mod support;
 
-use program::skip;
+use program::{set_mode, skip};
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -43,10 +43,10 @@ fn plant(root: &Path) {
     copied(&source, &root.join("newer"));
     fs::remove_file(root.join("newer/only-older")).expect("it was there");
     // The older one has it exactly, the newer one only its content.
-    fs::set_permissions(root.join("newer/both"), Permissions::from_mode(0o600)).expect("a mode");
+    set_mode(root.join("newer/both"), 0o600);
     fs::write(root.join("newer/gone"), "the source has it no more").expect("a file");
     for name in ["mode", "large-mode"] {
-        fs::set_permissions(source.join(name), Permissions::from_mode(0o600)).expect("a mode");
+        set_mode(source.join(name), 0o600);
     }
     touch(&source.join("time"), 1_200_000_000);
     fs::write(source.join("content"), "other content").expect("a file");

@@ -5,7 +5,7 @@ mod program;
 mod sshd;
 
 use program::terminal::Terminal;
-use program::{Ends, or_skip, pattern, sealane, skip, text, write};
+use program::{Ends, or_skip, pattern, sealane, skip, text, write, write_script};
 use sshd::PrivateSshd;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -74,8 +74,7 @@ fn a_far_shell_that_greets_is_named() {
     let greeting = scene.folder.path().join("greets");
     let script =
         format!("#!/bin/sh\necho 'Welcome, and good luck'\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_sealane"));
-    write(&greeting, script.as_bytes());
-    fs::set_permissions(&greeting, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(&greeting, &script);
     let output = scene.copy(&scene.local("greets"), &[], &scene.local("tree"), &scene.place("never")).ends(3);
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(said.contains("Welcome, and good luck") && said.contains(".bashrc"), "{said}");
@@ -90,7 +89,7 @@ fn patterns_and_lists_are_met_over_ssh() {
     for name in ["a.log", "b.log", "$(touch made).log", "c.txt", "x y.log"] {
         write(&at("tree").join(name), name.as_bytes());
     }
-    let output = scene.copy(program, &[], &scene.place("tree/*.log"), &scene.local("logs")).ends(0);
+    scene.copy(program, &[], &scene.place("tree/*.log"), &scene.local("logs")).ends(0);
     let mut names: Vec<_> = fs::read_dir(at("logs"))
         .expect("a folder")
         .map(|entry| entry.expect("an entry").file_name())
@@ -193,8 +192,7 @@ fn ssh_at_home(scene: &Scene, home: &Path) -> std::path::PathBuf {
         config = scene.sshd.client_config().display(),
         home = home.display(),
     );
-    write(&wrapper, script.as_bytes());
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(&wrapper, &script);
     wrapper
 }
 
@@ -215,7 +213,7 @@ fn a_far_end_without_the_program_is_given_it() {
         command
     };
     // Without the option, the message names it.
-    let output = command(&[], "one").complains(3, &["--install-far-end"]);
+    command(&[], "one").complains(3, &["--install-far-end"]);
     let installed = home.join(".local/bin/sealane");
     // With the option, the program asks. If there is nobody to ask, nothing happens. (`setsid` leaves no terminal.)
     let mut alone = std::process::Command::new("setsid");
@@ -236,18 +234,18 @@ fn a_far_end_without_the_program_is_given_it() {
     }
     same(&at("tree"), &home.join("asked"));
     // It is found without a message.
-    let output = command(&[], "found").ends(0);
+    command(&[], "found").ends(0);
     same(&at("tree"), &home.join("found"));
     let bytes = |path: &Path| fs::read(path).expect("a file");
     assert!(bytes(&installed) == bytes(Path::new(&program::path())), "it is this program");
     assert_eq!(fs::metadata(&installed).expect("a file").permissions().mode() & 0o777, 0o755);
     // An installed program is not copied again.
     let before = fs::metadata(&installed).and_then(|found| found.modified()).expect("a time");
-    let output = command(&["--install-far-end"], "again").complains(0, &["already"]);
+    command(&["--install-far-end"], "again").complains(0, &["already"]);
     assert_eq!(before, fs::metadata(&installed).and_then(|found| found.modified()).expect("a time"));
     // A program of another version, or one that does not run, is replaced.
     write(&installed, b"#!/bin/sh\necho sealane 0.0.0\n");
-    let output = command(&["--install-far-end", "--yes"], "newer").ends(0);
+    command(&["--install-far-end", "--yes"], "newer").ends(0);
     same(&at("tree"), &home.join("newer"));
     // A program that is carried for the host's processor goes instead of this one.
     let carried = at("far-ends");
@@ -256,7 +254,7 @@ fn a_far_end_without_the_program_is_given_it() {
     write(&for_here, &[bytes(Path::new(&program::path())), b"carried".to_vec()].concat());
     fs::remove_file(&installed).expect("a file");
     let mut given = command(&["--install-far-end", "--yes"], "carried");
-    let output = given.env("SEALANE_FAR_ENDS", &carried).ends(0);
+    given.env("SEALANE_FAR_ENDS", &carried).ends(0);
     assert!(bytes(&installed) == bytes(&for_here), "it is the one that is carried");
     same(&at("tree"), &home.join("carried"));
     // A full or read-only folder is reported, and nothing is left there.
@@ -335,8 +333,7 @@ impl Firewalled {
              export SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec sh -c \"$line\"\n",
             folder.path().join("logins").display()
         );
-        write(&ssh, script.as_bytes());
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+        write_script(&ssh, &script);
         let tree = folder.path().join("tree");
         fs::create_dir_all(tree.join("sub")).expect("folders");
         write(&tree.join("small"), b"small");

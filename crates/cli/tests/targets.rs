@@ -3,7 +3,7 @@
 mod program;
 mod support;
 
-use program::{Ends, sealane, text, write};
+use program::{Ends, sealane, set_mode, text, write, write_script};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -19,8 +19,7 @@ fn run(mut command: Command) -> Output {
 
 #[track_caller]
 fn succeed(command: Command) -> Output {
-    let output = run(command).ends(0);
-    output
+    run(command).ends(0)
 }
 
 /// Returns the command `sealane cp ARGUMENTS` in a folder.
@@ -80,8 +79,7 @@ fn a_path_means_the_same_whichever_way_leads_there() {
     let served = Served::start(None);
     let (home, root) = (served.home(), served.root());
     let ssh = home.join("ssh");
-    write(&ssh, SSH.as_bytes());
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(&ssh, SSH);
     let mut number = 0;
     for source in ["f", "f/", "d", "d/"] {
         // If the target is missing, its last component is made, as a file or a folder; parents are not.
@@ -236,7 +234,7 @@ fn set_id_bits_and_owners_need_rights_of_their_own() {
     let (home, list) = (served.home(), served.root().with_file_name("authorised"));
     let plain = fs::read_to_string(&list).expect("the list of peers");
     write(&home.join("tool"), b"x");
-    fs::set_permissions(home.join("tool"), fs::Permissions::from_mode(0o6755)).expect("a mode");
+    set_mode(home.join("tool"), 0o6755);
     let far = format!("sealane://{}/tool", served.address);
     for (rights, status, left) in [("", 1, 0o755), (",owner", 1, 0o755), (",owner,set-id", 0, 0o6755)] {
         write(&list, plain.replace("read,write", &format!("read,write{rights}")).as_bytes());

@@ -3,10 +3,9 @@
 mod program;
 
 use program::terminal::{CTRL_C, Terminal, lines};
-use program::{Ends, events, pattern, sealane, text, write};
+use program::{Ends, events, pattern, sealane, text, write, write_script};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -27,8 +26,7 @@ fn over_ssh(folder: &Path, arguments: &[&str]) -> Command {
                 exec 3<&0\n\
                 setsid sh -c \"exec $last\" <&3 & far=$!\n\
                 wait $far\n";
-    fs::write(&script, text).expect("the test's own folder");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(&script, text);
     let program = env!("CARGO_BIN_EXE_sealane");
     let mut command = sealane(&["cp", "--remote-program", program]);
     command.args(arguments).env("SEALANE_SSH", script);

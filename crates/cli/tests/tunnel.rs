@@ -7,7 +7,6 @@ mod program;
 use std::fs;
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use network::missing;
 use network::namespaces;
 use network::pair::{AH, DIRECT, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
-use program::{Ends, eventually, text, unless};
+use program::{Ends, eventually, secret, text, unless};
 
 #[test]
 fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
@@ -189,9 +188,7 @@ fn suites_that_are_not_safe_need_consent() {
     let site = folder.path().join("site.toml");
     let check = |suite: &str, material_bytes: usize, options: &[&str]| {
         for (name, byte) in [("a.key", "5a"), ("b.key", "a5")] {
-            let path = folder.path().join(name);
-            fs::write(&path, byte.repeat(material_bytes)).expect("a key file");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+            secret(folder.path().join(name), &byte.repeat(material_bytes));
         }
         let text = format!(
             "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\n[[peers]]\nname = \"p\"\nnetworks = [\"10.0.0.0/8\"]\n\

@@ -7,7 +7,6 @@ mod program;
 
 use std::fs;
 use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use ike_flood::{PROPOSAL, first_message};
 use network::Net;
 use network::namespaces::ip;
-use program::{pattern, unless};
+use program::{pattern, secret, unless};
 
 /// Strangers' messages per second; a slow machine sends fewer. A gateway that is not optimised takes several times as long
 /// for each.
@@ -73,9 +72,7 @@ fn strangers_by_the_ten_thousands_keep_nobody_out() {
     // Answers to strangers vanish.
     ip(&format!("-n {} route add {} via 10.92.0.1", net.name("b"), ike_flood::NETWORK));
     ip(&format!("-n {} route add blackhole {}", net.name("x"), ike_flood::NETWORK));
-    let psk = net.folder.path().join("psk");
-    fs::write(&psk, "0123456789abcdef0123456789abcdef\n").expect("a file");
-    fs::set_permissions(&psk, fs::Permissions::from_mode(0o600)).expect("a mode");
+    secret(net.folder.path().join("psk"), "0123456789abcdef0123456789abcdef\n");
     net.gateway("b", 1400, &target());
     let process = net.children[0].id();
     net.gateway("a", 1400, &branch(1, "10.90.0.2"));

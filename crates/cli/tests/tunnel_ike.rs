@@ -41,7 +41,7 @@ use clients::install;
 use network::Net;
 use network::namespaces::ip;
 use network::strongswan::{self, StrongSwan};
-use program::{pattern, text, unless, wait_for, without};
+use program::{pattern, set_mode, text, unless, wait_for, without};
 
 const PSK: &str = "0123456789abcdef0123456789abcdef";
 /// Inner addresses: ours and the peer's.
@@ -84,9 +84,7 @@ fn behind_nat(tag: &str) -> Option<Net> {
 }
 
 fn secret(folder: &Path, name: &str, content: &str) {
-    let path = folder.join(name);
-    fs::write(&path, content).expect("a file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+    program::secret(folder.join(name), content);
 }
 
 /// Returns our site file without its first lines; `peer` and `ike` are added to the peer's table and to its `ike`
@@ -511,13 +509,7 @@ fn a_newer_strongswan_has_post_quantum_keys_in_all_exchanges() {
 #[test]
 fn strongswan_moves_to_another_address_and_its_traffic_goes_on() {
     let Some(mut net) = two_hosts("km", strongswan::missing) else { return };
-    let text = connections(
-        ["aes256gcm16-prfsha384-x25519", "aes256gcm16"],
-        psk,
-        psk,
-        "remote_addrs = 10.90.0.1",
-        "",
-    );
+    let text = by_psk(["aes256gcm16-prfsha384-x25519", "aes256gcm16"], "remote_addrs = 10.90.0.1", "");
     let text = text.replace("local_addrs = 10.90.0.2", "local_addrs = %any");
     let far = StrongSwan::start(&mut net, "b", &text, |_| {});
     net.gateway("a", 1400, &site("", "psk-file = \"psk\""));
@@ -551,7 +543,7 @@ fn the_log_says_what_does_not_match() {
     };
     let (_, said) = check();
     assert!(said.contains("good, 1 peer") && !said.contains("this gateway's key"), "{said}");
-    fs::set_permissions(net.folder.path().join("psk"), fs::Permissions::from_mode(0o644)).expect("a mode");
+    set_mode(net.folder.path().join("psk"), 0o644);
     let (is_good, said) = check();
     assert!(!is_good && said.contains("chmod 600"), "{said}");
 }

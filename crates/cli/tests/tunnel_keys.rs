@@ -7,7 +7,7 @@ mod program;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,13 +16,9 @@ use std::time::{Duration, Instant};
 
 use network::pair::{OUTER, Pair};
 use network::{missing, namespaces};
-use program::{Ends, eventually, sealane, skip, text, unless, wait_for};
+use program::{Ends, eventually, sealane, secret, set_mode, skip, text, unless, wait_for};
 
 const CBC: (&str, usize) = ("aes-128-cbc+hmac-sha256-128", 48);
-
-fn mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
-}
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -54,9 +50,7 @@ impl Manual {
     }
 
     fn write(&self, name: &str, content: &str) {
-        let path = self.folder.path().join(name);
-        fs::write(&path, content).expect("a file");
-        mode(&path, 0o600);
+        secret(self.folder.path().join(name), content);
     }
 
     fn check(&self) -> Output {
@@ -78,11 +72,11 @@ fn a_site_file_that_others_could_write_is_refused() {
     let (folder, site) = (manual.folder.path(), manual.folder.path().join("site.toml"));
     assert!(manual.check().status.success());
     for (path, wrong, right) in [(&*site, 0o666, 0o600), (&site, 0o620, 0o600), (folder, 0o777, 0o700)] {
-        mode(path, wrong);
+        set_mode(path, wrong);
         refused(&manual.check(), &["not safe", "go-w", &path.display().to_string()]);
         let up = sealane(&["tunnel", "up", site.to_str().expect("UTF-8")]).output().expect("it runs");
         refused(&up, &["not safe", "go-w"]);
-        mode(path, right);
+        set_mode(path, right);
     }
     if is_root() {
         chown(&site, Some(64_321), None).expect("we are root");
@@ -101,7 +95,7 @@ fn lists_of_peers_in_a_folder_that_others_could_write_are_refused() {
     fs::write(&list, "").expect("a list");
     let identity = served.to_str().expect("UTF-8");
     assert!(sealane(&["id", "--identity", identity]).output().expect("it runs").status.success());
-    mode(&deep, 0o777);
+    set_mode(&deep, 0o777);
     let list = list.to_str().expect("UTF-8");
     let peers =
         sealane(&["peers", "--authorised-peers", list, "--known-peers", list]).output().expect("it runs");
@@ -147,10 +141,10 @@ fn a_gateway_looks_at_keys_and_counters_before_it_is_up() {
     refused(&up(&pair), &["damaged", "make a new key"]);
     fs::write(&counter, good).expect("a counter file");
     for wrong in [0o666, 0o660, 0o606] {
-        mode(&counter, wrong);
+        set_mode(&counter, wrong);
         refused(&up(&pair), &["counter file is not safe", "go-w"]);
     }
-    mode(&counter, 0o600);
+    set_mode(&counter, 0o600);
     chown(&counter, Some(64_321), None).expect("we are root");
     refused(&up(&pair), &["counter file is not safe", "belongs to user 64321"]);
     chown(&counter, Some(0), None).expect("we are root");
@@ -165,11 +159,11 @@ fn a_run_folder_that_others_could_write_into_is_refused() {
     pair.kill(0);
     let (run, site) = (pair.run_folder(0), pair.folders[0].path().join("site.toml"));
     let site = site.to_str().expect("UTF-8");
-    mode(&run, 0o777);
+    set_mode(&run, 0o777);
     let output = pair.output(0, &["up", site]).ends(5);
     let said = text(&output.stderr);
     assert!(said.contains("control socket") && said.contains("go-w"), "{said}");
-    mode(&run, 0o700);
+    set_mode(&run, 0o700);
     chown(&run, Some(64_321), None).expect("we are root");
     let said = pair.output(0, &["up", site]).stderr;
     assert!(text(&said).contains("belongs to user 64321"), "{}", text(&said));
@@ -385,7 +379,7 @@ fn a_keyed_gateway_that_was_rolled_back_agrees_on_new_keys() {
         }
         for (name, content) in &disk {
             fs::write(folder.join(name), content).expect("a file");
-            mode(&folder.join(name), 0o600);
+            set_mode(folder.join(name), 0o600);
         }
         pair.up(0);
     }

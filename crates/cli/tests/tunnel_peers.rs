@@ -7,7 +7,6 @@ mod program;
 use std::fs;
 use std::io::Read;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use network::namespaces::{self, ip};
 use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
 use network::{Net, missing};
-use program::{eventually, text, unless, wait_for};
+use program::{eventually, set_mode, text, unless, wait_for};
 
 /// Returns the reason why there can be no such test here.
 fn missing_nft() -> Option<String> {
@@ -415,7 +414,7 @@ fn gateways_with_hybrid_keys_agree_and_renew_and_take_nothing_less() {
 fn another_user_is_told_that_root_sees_the_gateways() {
     let Some(()) = unless(missing()) else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    set_mode(folder.path(), 0o755);
     // Other users may not be allowed to enter the folder of this test's program.
     let program = folder.path().join("sealane");
     fs::copy(env!("CARGO_BIN_EXE_sealane"), &program).expect("a program");

@@ -4,14 +4,14 @@
 mod program;
 mod support;
 
-use program::{Ends, events, pattern, text, write};
+use program::{Ends, events, pattern, set_mode, text, write, write_script};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lgetxattr, llistxattr, lremovexattr,
     lsetxattr, mknodat, utimensat,
 };
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, UNIX_EPOCH};
@@ -30,8 +30,7 @@ impl Scene {
     fn set() -> Self {
         let served = Served::start(None);
         let ssh = served.home().join("ssh");
-        write(&ssh, SSH.as_bytes());
-        fs::set_permissions(&ssh, Permissions::from_mode(0o755)).expect("a mode");
+        write_script(&ssh, SSH);
         served.grant("read,write,delete,owner,set-id");
         Self { served }
     }
@@ -132,12 +131,8 @@ type Change = (&'static str, bool, fn(&Path));
 
 const CHANGES: &[Change] = &[
     ("same", false, |_| ()),
-    ("mode", false, |path| {
-        fs::set_permissions(path, Permissions::from_mode(0o700)).expect("a mode");
-    }),
-    ("unreadable", false, |path| {
-        fs::set_permissions(path, Permissions::from_mode(0o100)).expect("a mode");
-    }),
+    ("mode", false, |path| set_mode(path, 0o700)),
+    ("unreadable", false, |path| set_mode(path, 0o100)),
     ("time", false, |path| age(path, 1_000_000_001)),
     ("owner", true, |path| lchown(path, Some(7), None).expect("an owner")),
     ("group", true, |path| lchown(path, None, Some(8)).expect("a group")),
@@ -150,7 +145,7 @@ const CHANGES: &[Change] = &[
     ("less-xattrs", false, |path| lremovexattr(path, "user.kept").expect("an attribute")),
     ("all", true, |path| {
         lchown(path, Some(7), Some(8)).expect("an owner");
-        fs::set_permissions(path, Permissions::from_mode(0o600)).expect("a mode");
+        set_mode(path, 0o600);
         lsetxattr(path, "user.kept", b"other", XattrFlags::empty()).expect("an attribute");
     }),
 ];
@@ -271,7 +266,7 @@ fn contents_are_compared_and_attributes_brought_up_to_date_all_the_same() {
     copy_all(&at("src"), &at("dst"));
     age(&at("src/f"), 1_000_000_000);
     age(&at("dst/f"), 1_000_000_007);
-    fs::set_permissions(at("dst/f"), Permissions::from_mode(0o600)).expect("a mode");
+    set_mode(at("dst/f"), 0o600);
     let mut command = program::sealane(&["cp", "-rTv", "--checksum"]);
     let output = command.args([at("src"), at("dst")]).ends(0);
     assert!(text(&output.stdout).contains(".f..tp..... dst/f\n"), "{}", text(&output.stdout));
@@ -286,7 +281,7 @@ fn folders_that_are_there_keep_their_modes_where_nobody_asks() {
     fs::create_dir(at("dst")).expect("a folder");
     let mode = || at("dst").metadata().expect("a folder").mode() & 0o777;
     for (folder, mode) in [("src", 0o755), ("dst", 0o700)] {
-        fs::set_permissions(at(folder), Permissions::from_mode(mode)).expect("a mode");
+        set_mode(at(folder), mode);
     }
     for (options, expected) in [("-rT", 0o700), ("-rpT", 0o755)] {
         let mut command = program::sealane(&["cp", "-v", options]);

@@ -11,7 +11,7 @@ fn plant_specials(root: &Path) {
         let path = root.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
         mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), number).expect("root may");
-        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("a mode");
+        set_mode(&path, mode);
         let then = Timespec { tv_sec: 1_500_000_000, tv_nsec: 5 };
         let times = Timestamps { last_access: then, last_modification: then };
         utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time");
@@ -178,7 +178,7 @@ fn who_is_not_root_is_told_that_capabilities_are_not_kept() {
     let own = folder.path().join("own");
     fs::create_dir(&own).expect("a folder");
     lchown(&own, Some(65_534), Some(65_534)).expect("root may");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
+    set_mode(folder.path(), 0o755);
     let mut command = sealane(&["cp", "-aTX"]);
     command.arg(&source).arg(&target).env("HOME", &own).env_remove("XDG_RUNTIME_DIR");
     let output = match command.uid(65_534).gid(65_534).output() {

@@ -1,12 +1,12 @@
 //! Hosts that are private sshds, the trees that are copied between them, and what becomes of these.
 
-use crate::program::{events, or_skip, sealane, text, write};
+use crate::program::{events, or_skip, sealane, set_mode, text, write, write_script};
 use crate::sshd::PrivateSshd;
 use crate::support::Chance;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -70,8 +70,7 @@ impl Scene {
             self.at(name).display(),
             program = self.program.display(),
         );
-        write(&script, text.as_bytes());
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a mode");
+        write_script(&script, &text);
         self.program = script;
     }
 
@@ -101,8 +100,7 @@ impl Scene {
 }
 
 pub(crate) fn script(at: &Path, text: &str) {
-    write(at, format!("#!/bin/sh\n{text}\n").as_bytes());
-    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_script(at, &format!("#!/bin/sh\n{text}\n"));
 }
 
 /// A tree with small and large files, links, empty folders and odd names.
@@ -117,8 +115,8 @@ pub(crate) fn plant(at: &Path, seed: u64, files: u64) {
     fs::create_dir_all(at.join("empty/deep")).expect("folders");
     symlink("f0", at.join("link")).expect("a link");
     write(&at.join(std::ffi::OsStr::from_bytes(b"odd \xff\n name")), b"odd");
-    fs::set_permissions(at.join("f1"), fs::Permissions::from_mode(0o750)).expect("a mode");
-    fs::set_permissions(at.join("empty"), fs::Permissions::from_mode(0o555)).expect("a mode");
+    set_mode(at.join("f1"), 0o750);
+    set_mode(at.join("empty"), 0o555);
 }
 
 pub(crate) type Tree = BTreeMap<PathBuf, (u32, i64, Vec<u8>)>;

@@ -10,7 +10,7 @@ use super::offers::{OF_MIRRORS, OFFERS};
 use super::relayed::{BARGAINS, FarLiar, RECEIVERS, RelayedLie, SENDERS};
 use super::versions::{OF_COMPARERS, OF_OVERWRITERS, OF_SIGNERS, OLD_BYTES, claim};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
-use crate::program::{sealane, text};
+use crate::program::{sealane, text, write_script};
 use crate::support::Chance;
 use crate::support::daemon::Served;
 use crate::support::run::Run;
@@ -22,7 +22,6 @@ use sealane_peer::Identity;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -371,8 +370,7 @@ impl Scene {
              for last; do case \"$last\" in liar) exec {program} serve --relay {port};; esac; done\n\
              exec sh -c \"$last\"\n"
         );
-        fs::write(&ssh, script).expect("a file");
-        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+        write_script(&ssh, &script);
         let into = self.folder.path().join(format!("into{number}"));
         fs::create_dir(&into).expect("a folder");
         let (from, to) = match role {

@@ -2,12 +2,11 @@
 //! The guest's root is this machine's, so that it runs this machine's strongSwan.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::{Net, namespaces::ip, settings, strongswan};
-use crate::program::{Running, eventually, wait_for};
+use crate::program::{Running, eventually, wait_for, write_script};
 
 /// The folder in which `cargo xtask peers` unpacks the kernel and its modules.
 const ROOT: &str = "/usr/local/lib/sealane-peers/uml";
@@ -76,8 +75,7 @@ poweroff -f
 "
         );
         let init = folder.join("init");
-        fs::write(&init, script).expect("a file");
-        fs::set_permissions(&init, fs::Permissions::from_mode(0o700)).expect("a mode");
+        write_script(&init, &script);
         let console = fs::File::create(folder.join("console")).expect("a file");
         let mut command = net.command(host, &format!("{ROOT}/usr/bin/linux.uml"), "mem=192M root=/dev/root");
         command.args(["rootfstype=hostfs", "rootflags=/", "rw", "con=null", "con0=null,fd:1"]);

@@ -4,12 +4,11 @@ use std::fmt::Display;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::namespaces::{self, End};
-use crate::program::{self, Running, eventually, pattern, text};
+use crate::program::{self, Running, eventually, pattern, secret, text};
 
 /// Inner addresses of the two ends.
 pub(crate) const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
@@ -171,9 +170,7 @@ impl Pair {
             let other = 1 - end;
             let bits = manner.inner(end).1;
             for (name, seed) in [("send.key", 10 + end), ("receive.key", 10 + other)] {
-                let path = folder.path().join(name);
-                fs::write(&path, hex(seed)).expect("a key file");
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+                secret(folder.path().join(name), &hex(seed));
             }
             let site = format!(
                 r#"device = "sl0"

@@ -14,6 +14,7 @@ pub(crate) mod terminal;
 mod wait;
 
 use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -73,6 +74,26 @@ pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
 #[track_caller]
 pub(crate) fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("the test's own folder can be written");
+}
+
+/// Sets the mode of a file of the test.
+#[track_caller]
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it belongs to the test");
+}
+
+/// Writes a file that nobody else may read.
+#[track_caller]
+pub(crate) fn secret(path: impl AsRef<Path>, text: &str) {
+    write(path.as_ref(), text.as_bytes());
+    set_mode(path, 0o600);
+}
+
+/// Writes a program.
+#[track_caller]
+pub(crate) fn write_script(path: impl AsRef<Path>, text: &str) {
+    write(path.as_ref(), text.as_bytes());
+    set_mode(path, 0o755);
 }
 
 /// Returns `bytes` in hexadecimal digits.

@@ -1,11 +1,11 @@
 //! Symbolic links, on servers that treat them in different ways: nothing that a link points to is changed.
 
-use super::program::{sealane, text};
+use super::program::{sealane, set_mode, text};
 use super::servers::{Maker, Server};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, SystemTime};
@@ -91,7 +91,7 @@ impl Scene {
         fs::create_dir(server.home("target")).expect("a folder");
         for name in ["file", "folder/inner"] {
             fs::write(outside.join(name), b"outside").expect("a file");
-            fs::set_permissions(outside.join(name), fs::Permissions::from_mode(0o640)).expect("a mode");
+            set_mode(outside.join(name), 0o640);
             set_time(&outside.join(name), 1_000_000_000);
         }
         for name in ["folder", "empty", ""] {

@@ -1,11 +1,10 @@
 //! Logins: one for each copy, with its prompts when they come, at servers of any kind.
 
 use super::program::terminal::Terminal;
-use super::program::{Ends, pattern, sealane, skip, text};
+use super::program::{Ends, pattern, sealane, skip, text, write_script};
 use super::servers::{Maker, PASSWORD, Server};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -121,7 +120,7 @@ fn where_only_ssh_comes_through_one_login_carries_everything() {
     let silent = format!("{silent}-{silent}");
     let refusing = &[][..];
     let silent = &["--data-ports", &silent][..];
-    let copy = |number: usize, options: &[&str], from: &str, to: &str| -> (usize, String) {
+    let copy = |options: &[&str], from: &str, to: &str| -> (usize, String) {
         let before = logins(&server);
         let mut command =
             sealane(&["cp", "-rT", "--timeout", "20", "-o", "HostName=127.0.0.3", "-o", &proxy, "-F"]);
@@ -147,7 +146,7 @@ fn where_only_ssh_comes_through_one_login_carries_everything() {
             let _ = fs::remove_dir_all(server.home(&far));
             let _ = fs::remove_dir_all(at.join("back"));
             let check = |from: &str, to: &str| {
-                let (count, said) = copy(number, &options, from, to);
+                let (count, said) = copy(&options, from, to);
                 let notes = said.matches(note).count();
                 assert_eq!(count, 1, "{options:?} {from}: {said}");
                 // A short copy is over before it is clear that a silent port stays silent.
@@ -202,8 +201,7 @@ fn a_login_s_lines_appear_when_they_come() {
          echo 'Touch the key.' >&2\nwhile [ ! -e {0}/touched ]; do sleep 0.02; done\nexit 255\n",
         at.display()
     );
-    fs::write(at.join("bin/ssh"), script).expect("a file");
-    fs::set_permissions(at.join("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    write_script(at.join("bin/ssh"), &script);
     let search = std::env::var("PATH").unwrap_or_default();
     for state in [Some(&state), None] {
         let mut command = sealane(&["cp", "-rT"]);

@@ -1,9 +1,9 @@
 //! Far ends that fail in ways that look like success, or lie to take memory.
 
-use super::program::{Ends, sealane, skip, text};
+use super::program::{Ends, sealane, set_mode, skip, text, write_script};
 use super::servers::{Maker, Server};
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -76,7 +76,7 @@ fn a_folder_that_cannot_be_written_is_one_line() {
     // It belongs to root, and the server's user may only look.
     fs::create_dir(server.home("shut")).expect("a folder");
     let home = server.home("");
-    fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("an own folder");
+    set_mode(&home, 0o755);
     let state = near.path().join("state");
     for (options, target) in [(&["-r"][..], "far:shut"), (&["-rT"], "far:shut"), (&["-rT"], "far:shut/new")] {
         let mut command = sealane(&["cp", "-q", "--far-end", "sftp", "-F"]);
@@ -241,8 +241,7 @@ fn copy_from_endless(names: &str, behind: &str, from: &str) -> Option<(Output, P
         "#!/bin/sh\ntest \"$1\" = -G && exit 1\nexec perl {}/endless.pl '{names}' '{behind}'\n",
         at.display()
     );
-    fs::write(at.join("bin/ssh"), script).expect("a file");
-    fs::set_permissions(at.join("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    write_script(at.join("bin/ssh"), &script);
     let target = at.join("target");
     // The program may have this much memory, with its stacks.
     let mut command = Command::new("timeout");

@@ -3,12 +3,12 @@
 //! A server runs as a user who owns nothing on this machine but the far home folder: whatever it is made to do by mistake,
 //! it can only do there.
 
-use super::program::{skip, unless};
+use super::program::{Running, eventually_some, set_mode, skip, unless};
 use std::fmt::Write;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn succeeds(command: &mut Command) -> bool {
 /// A running server, and the far home folder.
 pub(crate) struct Server {
     /// Its namespace of processes ends with it.
-    process: Running,
+    _process: Running,
     folder: tempfile::TempDir,
     port: u16,
 }
@@ -100,7 +100,7 @@ impl Server {
         unless(maker.missing())?;
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();
-        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("an own folder");
+        set_mode(at, 0o755);
         make_keys(at);
         for name in ["home", "home/.ssh"] {
             fs::create_dir(at.join(name)).expect("a folder");
@@ -124,7 +124,7 @@ impl Server {
         let port = port.expect("a free port").port();
         write_configurations(at, port);
         let process = Running(spawn(at, &command(maker, at, port)));
-        let server = Self { process, folder, port };
+        let server = Self { _process: process, folder, port };
         server.await_greeting();
         Some(server)
     }
