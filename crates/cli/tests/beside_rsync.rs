@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 use support::daemon::Served;
 
@@ -65,6 +65,14 @@ fn touch(path: &Path, seconds: u64) {
     File::open(path).and_then(|file| file.set_times(FileTimes::new().set_modified(time))).expect("a time");
 }
 
+/// The time of most entries.
+const THEN: u64 = 1_500_000_000;
+
+/// Writes a file of that time, which everybody may read.
+fn put_then(path: &Path, content: &[u8]) {
+    put(path, content, 0o644, THEN);
+}
+
 fn put(path: &Path, content: &[u8], mode: u32, seconds: u64) {
     fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
     fs::write(path, content).expect("a file");
@@ -92,10 +100,10 @@ fn plant(root: &Path) {
         ("new/large", 300_000, 0o644),
     ] {
         let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 ^ name.len() as u8).collect();
-        put(&source.join(name), &content, mode, 1_500_000_000);
+        put(&source.join(name), &content, mode, THEN);
     }
     for name in ["deep/size", "deep/time", "deep/near", "deep/content", "deep/mode"] {
-        put(&source.join(name), b"from the source", 0o644, 1_500_000_000);
+        put_then(&source.join(name), b"from the source");
     }
     symlink("small", source.join("link")).expect("a link");
     symlink("elsewhere", source.join("deep/other")).expect("a link");
@@ -107,10 +115,10 @@ fn plant(root: &Path) {
     let old = Timespec { tv_sec: 1_400_000_000, tv_nsec: 0 };
     let times = Timestamps { last_access: old, last_modification: old };
     utimensat(CWD, target.join("deep/other"), &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time");
-    put(&target.join("deep/size"), b"shorter", 0o644, 1_500_000_000);
+    put_then(&target.join("deep/size"), b"shorter");
     put(&target.join("deep/time"), b"of other times!", 0o644, 1_400_000_000);
     put(&target.join("deep/near"), b"of nearly then!", 0o644, 1_500_000_002);
-    put(&target.join("deep/content"), b"looks the same!", 0o644, 1_500_000_000);
+    put_then(&target.join("deep/content"), b"looks the same!");
     set_mode(target.join("deep/mode"), 0o666);
     put(&target.join("extra/file"), b"the source has it not", 0o644, 1_450_000_000);
     put(&target.join("large"), &[7; 400_000], 0o644, 1_450_000_000);
@@ -189,7 +197,7 @@ impl Scene {
         if self.sshd.is_some() { &ALL } else { &LOCAL }
     }
 
-    fn cp(&self, case: &Path, way: Way, options: &[&str]) -> Output {
+    fn cp(&self, case: &Path, way: Way, options: &[&str]) -> Command {
         let near = |name: &str| case.join(name).to_str().expect("UTF-8").to_owned();
         let below = case.strip_prefix(self.served.root()).expect("it lies below").to_str().expect("UTF-8");
         let daemon = |name: &str| self.served.place(&format!("{below}/{name}"));
@@ -209,7 +217,7 @@ impl Scene {
             command.arg("-F").arg(sshd.client_config());
         }
         command.args(options).args([from, to]).env("HOME", self.served.home());
-        command.output().expect("the program starts")
+        command
     }
 
     /// Compares the results of all cases in all ways with those of rsync.
@@ -231,18 +239,11 @@ impl Scene {
                 if way.is_sftp() && !case.over_sftp {
                     continue;
                 }
-                let ours = folder(&format!("{way:?}"));
+                let (ours, what) = (folder(&format!("{way:?}")), format!("{:?}, {way:?}", case.ours));
                 let before = look(&ours.join("target"));
-                let listed = self.cp(&ours, way, &[case.ours, &["-n", "-v"]].concat());
-                assert_eq!(listed.status.code(), Some(0), "{:?}, {way:?}: {listed:?}", case.ours);
-                assert_eq!(
-                    look(&ours.join("target")),
-                    before,
-                    "{:?}, {way:?}: a list changes something",
-                    case.ours
-                );
-                let made = self.cp(&ours, way, case.ours);
-                assert_eq!(made.status.code(), Some(0), "{:?}, {way:?}: {made:?}", case.ours);
+                self.cp(&ours, way, &[case.ours, &["-n", "-v"]].concat()).ends(0);
+                assert_eq!(look(&ours.join("target")), before, "{what}: a list changes something");
+                self.cp(&ours, way, case.ours).ends(0);
                 let found = look(&ours.join("target"));
                 let differing: Vec<_> = expected
                     .keys()
@@ -250,20 +251,14 @@ impl Scene {
                     .filter(|path| expected.get(*path) != found.get(*path))
                     .map(|path| (path, expected.get(path), found.get(path)))
                     .collect();
-                assert!(differing.is_empty(), "{:?}, {way:?}: rsync, sealane: {differing:#?}", case.ours);
+                assert!(differing.is_empty(), "{what}: rsync, sealane: {differing:#?}");
                 // A second copy changes nothing.
-                let again = self.cp(&ours, way, &[case.ours, &["-v"]].concat());
-                assert_eq!(again.status.code(), Some(0), "{:?}, {way:?}: {again:?}", case.ours);
-                assert_eq!(look(&ours.join("target")), expected, "{:?}, {way:?}, again", case.ours);
+                let again = self.cp(&ours, way, &[case.ours, &["-v"]].concat()).ends(0);
+                assert_eq!(look(&ours.join("target")), expected, "{what}, again");
                 let told = text(&again.stdout);
                 let sends_all = case.ours.contains(&"--ignore-times");
                 let is_change = |line: &&str| !sends_all && line.starts_with(['>', 'c', '*']);
-                assert_eq!(
-                    told.lines().filter(is_change).count(),
-                    0,
-                    "{:?}, {way:?}, again: {told}",
-                    case.ours
-                );
+                assert_eq!(told.lines().filter(is_change).count(), 0, "{what}, again: {told}");
             }
         }
     }
@@ -353,8 +348,7 @@ fn plant_owned(root: &Path) {
 fn owners_are_kept_or_given() {
     let Some(scene) = Scene::set() else { return };
     if !rustix::process::geteuid().is_root() {
-        skip("only root gives files away");
-        return;
+        return skip("only root gives files away");
     }
     scene.compare(
         "owners",
@@ -372,7 +366,7 @@ fn owners_are_kept_or_given() {
     plant_owned(&folder);
     let before = look(&folder.join("target"));
     for &way in scene.ways() {
-        let refused = scene.cp(&folder, way, &["--chown=no-such-user"]);
+        let refused = scene.cp(&folder, way, &["--chown=no-such-user"]).output().expect("the program starts");
         assert_ne!(refused.status.code(), Some(0), "{way:?}: {refused:?}");
         let said = text(&refused.stderr);
         let expected = if way == Way::ToSftp { "by number" } else { "no user \"no-such-user\"" };
@@ -392,20 +386,14 @@ fn owners_have_the_numbers_of_the_host_where_they_arrive() {
     let root = served.root();
     let is_there = Command::new("unshare").args(["-m", "mount", "--bind", "/etc", "/mnt"]).status();
     if !is_there.is_ok_and(|status| status.success()) {
-        skip("no mount namespaces");
-        return;
+        return skip("no mount namespaces");
     }
     let ssh = root.join("ssh");
-    put(&ssh, ELSEWHERE.as_bytes(), 0o755, 1_500_000_000);
-    put(
-        &root.join("passwd"),
-        b"root:x:0:0::/root:/bin/sh\ndaemon:x:4242:1::/:/bin/sh\n",
-        0o644,
-        1_500_000_000,
-    );
+    put(&ssh, ELSEWHERE.as_bytes(), 0o755, THEN);
+    put_then(&root.join("passwd"), b"root:x:0:0::/root:/bin/sh\ndaemon:x:4242:1::/:/bin/sh\n");
     // On Debian bin is 2, and sys is 3.
     for (name, uid) in [("root", 0), ("daemon", 1), ("bin", 2), ("nobody-at-all", 54_321)] {
-        put(&root.join("source").join(name), name.as_bytes(), 0o644, 1_500_000_000);
+        put_then(&root.join("source").join(name), name.as_bytes());
         lchown(root.join("source").join(name), Some(uid), Some(0)).expect("root may");
     }
     let uids = |tree: &str| {
@@ -415,9 +403,7 @@ fn owners_have_the_numbers_of_the_host_where_they_arrive() {
     let run = |options: &[&str], from: &str, to: &str| {
         let mut command = sealane(&["cp", "-aTv", "--timeout", "20", "--remote-program"]);
         command.arg(program::path()).args(options).args([from, to]);
-        let output = command.env("SEALANE_SSH", &ssh).env("HOME", served.home()).output();
-        let output = output.expect("the program starts");
-        assert_eq!(output.status.code(), Some(0), "{options:?}: {output:?}");
+        let output = command.env("SEALANE_SSH", &ssh).env("HOME", served.home()).ends(0);
         text(&output.stdout).to_owned()
     };
     let at = |name: &str| root.join(name).to_str().expect("UTF-8").to_owned();
@@ -460,8 +446,7 @@ fn access_control_lists_are_kept() {
     let there = tempfile::tempdir().expect("a folder");
     let tried = Command::new("setfacl").args(["-m", "u:1:r"]).arg(there.path()).status();
     if !tried.is_ok_and(|status| status.success()) {
-        skip("no access control lists");
-        return;
+        return skip("no access control lists");
     }
     let near = |ours, theirs| Case { ours, theirs, over_sftp: false };
     scene.compare(
@@ -476,9 +461,7 @@ fn access_control_lists_are_kept() {
     fs::create_dir(&folder).expect("a folder");
     plant_lists(&folder);
     for way in [Way::ToSftp, Way::FromSftp].into_iter().filter(|way| scene.ways().contains(way)) {
-        let refused = scene.cp(&folder, way, &["-A"]);
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(text(&refused.stderr).contains("--acls"), "{refused:?}");
+        scene.cp(&folder, way, &["-A"]).complains(2, &["--acls"]);
     }
 }
 
@@ -486,30 +469,20 @@ fn access_control_lists_are_kept() {
 fn plant_rules(root: &Path) {
     plant(root);
     for tree in ["source", "target"].map(|tree| root.join(tree)) {
-        put(
-            &tree.join(".rules"),
-            b"# comment\n\n- *.tmp\n+ /deep/keep.o\n- *.o\n- /new/large\n",
-            0o644,
-            1_500_000_000,
-        );
-        put(&tree.join("deep/.rules"), b"+ er/wanted.tmp\n- /large\n- er/*.log\n", 0o644, 1_500_000_000);
+        put_then(&tree.join(".rules"), b"# comment\n\n- *.tmp\n+ /deep/keep.o\n- *.o\n- /new/large\n");
+        put_then(&tree.join("deep/.rules"), b"+ er/wanted.tmp\n- /large\n- er/*.log\n");
         for name in
             ["a.tmp", "a.o", "deep/keep.o", "deep/er/a.o", "deep/er/wanted.tmp", "deep/er/x.log", "x.log"]
         {
-            put(
-                &tree.join(name),
-                name.as_bytes(),
-                0o644,
-                1_500_000_000 + u64::from(tree.ends_with("target")),
-            );
+            put(&tree.join(name), name.as_bytes(), 0o644, THEN + u64::from(tree.ends_with("target")));
         }
         for folder in ["deep/er", "deep", "new", ""].iter().filter(|folder| tree.join(folder).exists()) {
             touch(&tree.join(folder), 1_600_000_000);
         }
     }
-    put(&root.join("target/deep/only-there.o"), b"excluded", 0o644, 1_500_000_000);
-    put(&root.join("target/deep/er/only-there.log"), b"excluded", 0o644, 1_500_000_000);
-    put(&root.join("target/deep/only-there"), b"gone with --delete", 0o644, 1_500_000_000);
+    put_then(&root.join("target/deep/only-there.o"), b"excluded");
+    put_then(&root.join("target/deep/er/only-there.log"), b"excluded");
+    put_then(&root.join("target/deep/only-there"), b"gone with --delete");
     touch(&root.join("target/deep/er"), 1_600_000_000);
     touch(&root.join("target/deep"), 1_600_000_000);
 }
@@ -553,12 +526,11 @@ fn what_git_ignores_is_left_out() {
     let git = |arguments: &[&str]| Command::new("git").current_dir(&source).args(arguments).output();
     fs::create_dir(&source).expect("a folder");
     if !git(&["init", "-q"]).is_ok_and(|output| output.status.success()) {
-        skip("git is not installed");
-        return;
+        return skip("git is not installed");
     }
     let outer = "# comment\n*.o\n!keep.o\n/top\nbuild/\ndoc/*.txt\n**/deep/x\ntrailing  \nspace\\ \n*.[ab]\n\\!odd\nlogs/**\n";
-    put(&source.join(".gitignore"), outer.as_bytes(), 0o644, 1_500_000_000);
-    put(&source.join("sub/.gitignore"), b"!a.o\n/top\nkeep.o\n!doc/a.txt\n", 0o644, 1_500_000_000);
+    put_then(&source.join(".gitignore"), outer.as_bytes());
+    put_then(&source.join("sub/.gitignore"), b"!a.o\n/top\nkeep.o\n!doc/a.txt\n");
     let names = [
         "a.o",
         "keep.o",
@@ -580,9 +552,9 @@ fn what_git_ignores_is_left_out() {
     for name in
         names.into_iter().flat_map(|name| [name.to_owned(), format!("sub/{name}"), format!("sub/sub/{name}")])
     {
-        put(&source.join(name), b"text", 0o644, 1_500_000_000);
+        put_then(&source.join(name), b"text");
     }
-    put(&source.join("sub/build.d/build"), b"a file", 0o644, 1_500_000_000);
+    put_then(&source.join("sub/build.d/build"), b"a file");
     let listed = git(&["ls-files", "-z", "--others", "--exclude-standard"]).expect("git starts").stdout;
     let mut expected: Vec<_> = text(&listed).split_terminator('\0').map(str::to_owned).collect();
     expected.sort();
@@ -599,18 +571,18 @@ fn below_rules_that_cannot_be_understood_nothing_is_copied_or_deleted() {
     let at = |name: &str| folder.path().join(name);
     for (name, rules) in [("long", vec![b'\n'; (1 << 20) + 1]), ("senseless", b"- [\n".to_vec())] {
         let (source, target) = (at(&format!("{name}/source")), at(&format!("{name}/target")));
-        put(&source.join("sub/.rules"), &rules, 0o644, 1_500_000_000);
-        put(&source.join("sub/secret"), b"text", 0o644, 1_500_000_000);
-        put(&source.join("other"), b"text", 0o644, 1_500_000_000);
-        put(&target.join("extra"), b"text", 0o644, 1_500_000_000);
+        put_then(&source.join("sub/.rules"), &rules);
+        put_then(&source.join("sub/secret"), b"text");
+        put_then(&source.join("other"), b"text");
+        put_then(&target.join("extra"), b"text");
         let mut command = sealane(&["cp", "-aT", "--filter-file=.rules", "--delete"]);
         let output = command.arg(&source).arg(&target).ends(1);
         assert_eq!(files(&target), ["extra", "other"], "{name}: {output:?}");
     }
     // A link is no file of rules, and is not followed.
     let source = at("link/source");
-    put(&at("link/rules"), b"- *\n", 0o644, 1_500_000_000);
-    put(&source.join("file"), b"text", 0o644, 1_500_000_000);
+    put_then(&at("link/rules"), b"- *\n");
+    put_then(&source.join("file"), b"text");
     symlink("../rules", source.join(".rules")).expect("a link");
     let mut command = sealane(&["cp", "-aT", "--filter-file=.rules"]);
     let output = command.arg(&source).arg(at("link/target")).ends(0);

@@ -6,7 +6,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{or_skip, skip, write};
+use program::{or_skip, write};
 use sshd::PrivateSshd;
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn a_compressed_tree_arrives_as_it_is_in_every_way() {
     let root = served.root();
     plant(&root.join("source"));
     let near = root.join("source").to_str().expect("UTF-8").to_owned();
-    let sshd = PrivateSshd::start().map_err(|reason| skip(&reason)).ok();
+    let sshd = or_skip(PrivateSshd::start());
     let config = sshd.as_ref().map(|sshd| sshd.client_config().to_str().expect("UTF-8").to_owned());
     let program = format!("--remote-program={}", env!("CARGO_BIN_EXE_sealane"));
     let mut number = 0;
@@ -62,11 +62,8 @@ fn a_compressed_tree_arrives_as_it_is_in_every_way() {
         }
         arguments.extend([from, &place]);
         let ended = run(&served.home(), &arguments);
-        assert_eq!(
-            differences(&root.join("source"), &root.join(&target)),
-            Vec::<String>::new(),
-            "{arguments:?}"
-        );
+        let differing = differences(&root.join("source"), &root.join(&target));
+        assert!(differing.is_empty(), "{arguments:?}: {differing:?}");
         let spared = ended.done("spared_bytes");
         let fits = match expected {
             "much" => spared >= SPARED_BYTES_MIN,

@@ -118,7 +118,7 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
     assert_eq!(unknown.status.code(), Some(3), "a daemon never met is trusted: {}", text(&unknown.stderr));
     copy("user", &["--accept-new"], local, &daemon.place("a")).ends(0);
     assert!(fs::read(path("root/a")).expect("the copy") == pattern(400_000));
-    let fetched = copy("user", &[], &daemon.place("a"), back).ends(0);
+    copy("user", &[], &daemon.place("a"), back).ends(0);
     assert!(fs::read(back).expect("the copy") == pattern(400_000));
     let piped = copy("user", &[], &daemon.place("a"), "-").ends(0);
     assert!(piped.stdout == pattern(400_000));
@@ -394,8 +394,7 @@ fn clients_wait_for_descriptors() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     if Command::new("prlimit").arg("--version").output().is_err() {
-        program::skip("prlimit is not there");
-        return;
+        return program::skip("prlimit is not there");
     }
     let daemon = Daemon::of(command);
     let copies: Vec<_> = (0..12)

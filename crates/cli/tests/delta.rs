@@ -6,7 +6,7 @@ mod program;
 mod sshd;
 mod support;
 
-use program::{or_skip, skip, write};
+use program::{or_skip, write};
 use sshd::PrivateSshd;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -62,7 +62,7 @@ fn only_what_differs_is_sent_in_every_way() {
     let served = Served::start(None);
     let root = served.root();
     let old = old_version(8 * MEBIBYTE);
-    let sshd = PrivateSshd::start().map_err(|reason| skip(&reason)).ok();
+    let sshd = or_skip(PrivateSshd::start());
     let config = sshd.as_ref().map(|sshd| sshd.client_config().to_str().expect("UTF-8").to_owned());
     let program = format!("--remote-program={}", env!("CARGO_BIN_EXE_sealane"));
     let local = |name: &str| root.join(name).to_str().expect("UTF-8").to_owned();
@@ -377,8 +377,7 @@ fn a_version_that_is_written_meanwhile_spoils_nothing() {
     slow.wait_for_bytes(1 << 20);
     let version = File::options().write(true).open(root.join("target")).expect("a file");
     version.write_all_at(&[0x5a; 100_000], old.len() as u64 - 100_000).expect("a write");
-    let ended = slow.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = slow.ends(0);
     assert!(fs::read(root.join("target")).expect("a file") == new);
     assert!(ended.events.iter().any(|event| event["event"] == "begun_again"), "{ended:?}");
     assert_eq!(tree::leftovers(&root), Vec::<PathBuf>::new());
@@ -394,8 +393,7 @@ fn a_source_that_is_written_meanwhile_is_not_copied() {
     slow.wait_for_bytes(1 << 20);
     let source = File::options().write(true).open(root.join("source")).expect("a file");
     source.write_all_at(&[0x5a; 100_000], 20 << 20).expect("a write");
-    let ended = slow.end().expect("it ends");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    slow.ends(1);
     assert!(fs::read(root.join("target")).expect("a file") == old, "the old version stays");
 }
 

@@ -11,7 +11,9 @@ mod sshd;
 mod support;
 
 use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
-use program::{Ends, events, or_skip, sealane, set_mode, skip, text, wait_for, write};
+use program::{
+    Ends, events, eventually, eventually_some, or_skip, sealane, set_mode, skip, text, wait_for, write,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -143,15 +145,14 @@ fn a_large_file_whose_ranges_got_lost_is_copied_whole() {
     let (from, to) = (scene.place("src1", "data"), scene.place("dst[1-2]", "in"));
     let options = ["--share-bytes", "3MiB", "--streams", "1", "--movers", "1"];
     let mut run = Run::of(scene.command(&options, &from, &to));
-    let give_up = Instant::now() + Duration::from_secs(60);
     // The unfinished file goes away between two of its ranges.
-    while remains_of(&scene).is_empty() || results(&scene) < 5 {
-        assert!(!run.has_ended() && Instant::now() < give_up, "{:?}", run.events());
-        sleep(Duration::from_millis(5));
-    }
+    let is_unfinished = eventually(|| {
+        assert!(!run.has_ended(), "{:?}", run.events());
+        !remains_of(&scene).is_empty() && results(&scene) >= 5
+    });
+    assert!(is_unfinished, "{:?}", run.events());
     remains_of(&scene).iter().for_each(|part| fs::remove_file(part).expect("it is there"));
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    run.ends(0);
     same(&scene.at("data"), &scene.at("in/data"));
     assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
 }
@@ -318,25 +319,11 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     let slowly = [&options[..], &["--share-bytes", "300KiB"]].concat();
     let mut run = Run::of(scene.command(&slowly, &from, &to));
     let seen = |run: &mut Run, what: &str, host: &str| {
-        let give_up = Instant::now() + Duration::from_secs(60);
-        let is_seen = |event: &serde_json::Value| event["event"] == what && event["host"] == host;
-        while !run.events().iter().any(is_seen) {
-            assert!(
-                !run.has_ended() && Instant::now() < give_up,
-                "{host} has not {what}: {:?}",
-                run.events()
-            );
-            sleep(Duration::from_millis(20));
-        }
+        let is_event = |event: &serde_json::Value| event["event"] == what && event["host"] == host;
+        let is_seen = eventually(|| run.has_ended() || run.events().iter().any(is_event));
+        assert!(is_seen && !run.has_ended(), "{host} has not {what}: {:?}", run.events());
     };
-    let name = loop {
-        let named = run.events().iter().find_map(|event| Some(event["run"].as_str()?.to_owned()));
-        if let Some(name) = named {
-            break name;
-        }
-        assert!(!run.has_ended(), "{:?}", run.end());
-        sleep(Duration::from_millis(20));
-    };
+    let (name, _) = named(&mut run);
     write(&sources, b"src1\nsrc2\n");
     seen(&mut run, "joined", "src2");
     write(&targets, b"dst2\ndst3\n");
@@ -344,15 +331,13 @@ fn hosts_join_and_leave_and_a_run_is_stopped() {
     write(&sources, b"src2\n");
     // The run is looked after from another host.
     let named = format!("src9:{name}");
-    let give_up = Instant::now() + Duration::from_secs(60);
-    loop {
-        let status = events(&scene.fleet_elsewhere(&["status", &named, "--json"]).stdout);
-        let status = status.first().expect("a status");
-        if (&status["sources"], &status["targets"]) == (&["src2"][..].into(), &["dst2", "dst3"][..].into()) {
-            break;
-        }
-        assert!(!run.has_ended() && Instant::now() < give_up, "{status}");
-    }
+    let status = || events(&scene.fleet_elsewhere(&["status", &named, "--json"]).stdout).remove(0);
+    let is_so = eventually(|| {
+        let status = status();
+        assert!(!run.has_ended(), "{status}");
+        (&status["sources"], &status["targets"]) == (&["src2"][..].into(), &["dst2", "dst3"][..].into())
+    });
+    assert!(is_so, "{}", status());
     let stopped = scene.fleet_elsewhere(&["stop", &named]);
     let ended = run.end().expect("it ends");
     assert_eq!(ended.code, Some(130), "{ended:?} {stopped:?}");
@@ -375,29 +360,25 @@ fn a_run_of_a_user_with_a_hybrid_identity_has_such_a_key() {
     plant(&scene.at("data"), 9, 60);
     fs::create_dir(scene.at("in")).expect("a folder");
     let identity = scene.at("identity").display().to_string();
-    let made = sealane(&["id", "--hybrid", "--identity", &identity]).output().expect("the program starts");
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    sealane(&["id", "--hybrid", "--identity", &identity]).ends(0);
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
     let mut run = Run::of(scene.command(&["--identity", &identity], &from, &to));
     let (_, key) = named(&mut run);
     assert!(key.starts_with("sealane2:"), "{key}");
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    run.ends(0);
     same(&scene.at("data"), &scene.at("in/data"));
 }
 
 /// Waits for a run's name and key.
 fn named(run: &mut Run) -> (String, String) {
-    let give_up = Instant::now() + Duration::from_secs(60);
-    loop {
-        let text = |event: &serde_json::Value, name: &str| Some(event[name].as_str()?.to_owned());
+    let text = |event: &serde_json::Value, name: &str| Some(event[name].as_str()?.to_owned());
+    let found = eventually_some(|| {
         let named = |event| Some((text(event, "run")?, text(event, "key")?));
-        if let Some(found) = run.events().iter().find_map(named) {
-            return found;
-        }
-        assert!(!run.has_ended() && Instant::now() < give_up, "{:?}", run.events());
-        sleep(Duration::from_millis(20));
-    }
+        let found = run.events().iter().find_map(named);
+        assert!(found.is_some() || !run.has_ended(), "{:?}", run.events());
+        found
+    });
+    found.expect("it has a name")
 }
 
 /// A host that takes part lies through a queue that lets everybody do everything: it passes on the signed orders and jobs
@@ -417,24 +398,15 @@ fn a_worker_that_lies_moves_nobody_else() {
     let queue = ["--queue", &address, "--movers", "0"];
     let connect = |run: &str| NatsQueue::connect(served.server(), None, run, None).expect("a queue");
     let announced = |queue: &NatsQueue| {
-        let give_up = Instant::now() + Duration::from_secs(60);
-        loop {
-            let found = queue.announcement().expect("a queue");
-            if !found.is_empty() {
-                return found;
-            }
-            assert!(Instant::now() < give_up, "nothing is announced");
-            sleep(Duration::from_millis(20));
-        }
+        let look = || Some(queue.announcement().expect("a queue")).filter(|found| !found.is_empty());
+        eventually_some(look).expect("something is announced")
     };
     let take = |queue: &NatsQueue| {
-        let give_up = Instant::now() + Duration::from_secs(60);
-        loop {
-            if let Taken::Job(lease) = queue.take(Duration::from_millis(200)).expect("a queue") {
-                return lease;
-            }
-            assert!(Instant::now() < give_up, "there is no job");
-        }
+        let look = || match queue.take(Duration::from_millis(200)).expect("a queue") {
+            Taken::Job(lease) => Some(lease),
+            _ => None,
+        };
+        eventually_some(look).expect("there is a job")
     };
     let (from, to) = (scene.place("src1", "data"), scene.place("dst[1-2]", "in"));
     let elsewhere = scene.place("dst[1-2]", "elsewhere");
@@ -456,10 +428,8 @@ fn a_worker_that_lies_moves_nobody_else() {
     let liar = connect(&name);
     announced(&liar);
     liar.put(&job).expect("room");
-    let worked = work(&name, &key);
-    assert!(worked.status.success(), "{worked:?}");
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    work(&name, &key).ends(0);
+    let ended = run.ends(1);
     let failed = ended.events.iter().find(|event| event["event"] == "entry_failed").expect("one failed");
     assert!(failed.to_string().contains(&key), "{failed}");
     same(&scene.at("data"), &scene.at("in/data"));
@@ -470,9 +440,7 @@ fn a_worker_that_lies_moves_nobody_else() {
     announced(&liar);
     liar.say(&format!("sealane.{name}.meta.order"), &order).expect("a queue");
     wait_for("the order", || liar.announcement().expect("a queue") == order);
-    let worked = work(&name, &key);
-    assert_eq!(worked.status.code(), Some(4), "{worked:?}");
-    assert!(text(&worked.stderr).contains(&key), "{worked:?}");
+    work(&name, &key).complains(4, &[&key]);
     run.kill();
     // An answer for other targets than those asked for ends the run.
     let mut run = start();
@@ -482,8 +450,7 @@ fn a_worker_that_lies_moves_nobody_else() {
     let lease = take(&liar);
     let lie = sealane_fleet::fuzzing::lying_look(&[&scene.place("dst1", "elsewhere")]);
     liar.finish(lease, &lie).expect("room");
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(4), "{ended:?}");
+    let ended = run.ends(4);
     assert!(
         ended.events.iter().any(|event| event.to_string().contains("no target of this copy")),
         "{ended:?}"
@@ -548,11 +515,9 @@ fn a_run_on_a_queue_server_is_done_by_workers_that_come() {
     // A stranger is refused.
     work("server", &name).wait_with_output().expect("it ends").ends(3);
     for worker in [work("worker", &name), work("worker", &name)] {
-        let ended = worker.wait_with_output().expect("it ends");
-        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        worker.wait_with_output().expect("it ends").ends(0);
     }
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    run.ends(0);
     same(&scene.at("data"), &scene.at("in/data"));
     assert!(remains(&scene.at("in")).is_empty(), "{:?}", remains(&scene.at("in")));
 }
@@ -620,8 +585,7 @@ fn the_coordinators_memory_does_not_depend_on_the_number_of_files() {
         most = if has_begun { peak_bytes(run.number()) } else { 0 }.max(most);
         sleep(Duration::from_millis(10));
     }
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    run.ends(0);
     println!("{files} files: {} KiB", most >> 10);
     assert!(most > 0 && most <= 64 << 20, "the coordinator has taken {most} bytes");
 }
@@ -638,7 +602,7 @@ fn targets_with_folders_of_their_own_have_the_tree_together() {
     let own = |number: usize| scene.at("own").join(scene.sshds[number].port().to_string()).join("data");
     let (from, to) = (scene.place("src[1-2]", "data"), scene.place("dst[1-2]", "in"));
     // Options that need the whole tree in one place are refused, and nothing is left of the question.
-    let output = scene.copy(&["-a"], &from, &to).ends(2);
+    scene.copy(&["-a"], &from, &to).ends(2);
     for number in [1, 2] {
         let left = tree(own(number).parent().expect("a folder"));
         assert!(left.is_empty(), "{:?}", left.keys());

@@ -20,7 +20,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 use support::daemon::Served;
-use support::run::{Ended, Run, run_to_end};
+use support::run::{Ended, Run, run, run_to_end};
 use support::tree::{self, Shape};
 use support::{Chance, many, setting};
 
@@ -430,8 +430,7 @@ fn spellings_of_one_source_continue_each_other() {
     // A copy of the source elsewhere is another source.
     interrupted(&home, &[&utf8(&folders.at("twin")), &target]);
     let last = format!("{}/.", utf8(&folders.at("./source")));
-    let ended = run_to_end(&home, &["-rT", "--digest", &last, &target]).expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = run(&home, &["-rT", "--digest", &last, &target]);
     is_right(&folders);
     assert!(ended.done("resumed_bytes") > 0, "nothing was continued: {ended:?}");
     let digest = blake3::hash(&fs::read(folders.at("target/d0/large0")).expect("a file")).to_string();
@@ -453,8 +452,7 @@ fn what_was_altered_is_sent_again_and_told() {
         let file = File::options().write(true).open(folders.root.join(part)).expect("a part");
         file.write_all_at(&[0x5a; 70_000], 0).expect("a change");
     }
-    let ended = run_to_end(&home, &["-rT", &source, &target]).expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = run(&home, &["-rT", &source, &target]);
     // It is told once of each file of which a piece was claimed.
     assert!((1..=parts.len()).contains(&event(&ended, "begun_again").len()), "{ended:?}");
     is_right(&folders);
@@ -471,8 +469,7 @@ fn what_is_cleared_away_changes_no_folders_time() {
     assert!(!tree::leftovers_in(&folders.at("target/d0")).is_empty(), "nothing unfinished is left");
     another_program_brings_all(&source, &target);
     let place = scene.served.place(&format!("{}/target", folders.name));
-    let ended = run_to_end(&home, &["-rT", "--accept-new", &source, &place]).expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    run(&home, &["-rT", "--accept-new", &source, &place]);
     is_right(&folders);
 }
 
@@ -481,11 +478,7 @@ fn a_digest_is_of_what_is_there() {
     let (scene, folders) = scene_with_tree("digested");
     let (home, source, target) =
         (scene.served.home(), utf8(&folders.at("source")), utf8(&folders.at("target")));
-    let copy = |options: &[&str]| {
-        let ended = run_to_end(&home, &[&["-rT"], options, &[&source, &target]].concat()).expect("it ends");
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        ended
-    };
+    let copy = |options: &[&str]| run(&home, &[&["-rT"], options, &[&source, &target]].concat());
     copy(&[]);
     // An up-to-date file has a digest, too, and both ends have read it.
     let files = tree::files(&folders.at("source")).len();
@@ -519,13 +512,11 @@ fn a_part_that_is_written_belongs_to_its_writer() {
     assert_eq!(other.code, Some(1), "it took a part from its writer: {other:?}");
     let failed = event(&other, "entry_failed");
     assert!(failed.iter().any(|event| event["reason"].to_string().contains("large")), "{other:?}");
-    let ended = slow.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    slow.ends(0);
     let differences = tree::wrong(&folders.at("source"), &folders.at("target"));
     assert!(differences.is_empty(), "wrong under their final names: {differences:?}");
     // Whatever the restored journal tells of, the last run clears away.
-    let last = run_to_end(&home, &["-rT", &source, &target]).expect("it ends");
-    assert_eq!(last.code, Some(0), "{last:?}");
+    run(&home, &["-rT", &source, &target]);
     is_right(&folders);
 }
 
@@ -545,8 +536,7 @@ fn two_clients_push_one_file_over_sftp() {
     slow.wait_for_bytes(500_000);
     let fast = run(&scene.homes[1], PrivateSshd::HOST, "100M");
     for run in [fast, slow] {
-        let ended = run.end().expect("it ends");
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        run.ends(0);
         let differences = tree::wrong(&folders.at("source"), &folders.at("target"));
         assert!(differences.is_empty(), "wrong under their final names: {differences:?}");
     }
@@ -592,8 +582,7 @@ fn short_lived_files_of_a_killed_push_are_named_and_then_removed() {
     }
     let left = short_lived();
     for (home, arguments) in [(&scene.homes[1], &push[..]), (&scene.homes[0], &["-rT", &source, &target])] {
-        let ended = run_to_end(home, arguments).expect("it ends");
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = run(home, arguments);
         let told = event(&ended, "left").len();
         assert_eq!((told, short_lived().len()), (left.len().min(16), left.len()), "{ended:?}");
     }
@@ -621,8 +610,7 @@ fn a_lease_or_journal_that_was_never_filled_is_named_and_then_removed() {
     for (name, arguments) in ways {
         let empty = folders.at(name);
         write(&empty, b"");
-        let ended = run_to_end(&home, arguments).expect("it ends");
-        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = run(&home, arguments);
         let told = event(&ended, "left");
         assert!(told.iter().any(|event| event["path"].to_string().contains(name)), "{name}: {ended:?}");
         assert!(empty.exists(), "its writer may have been about to fill it");

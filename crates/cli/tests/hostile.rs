@@ -454,7 +454,6 @@ fn strangers_do_not_disturb() {
         }
         sleep(Duration::from_millis(10));
     }
-    let ended = run.end().expect("it ends");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    run.ends(0);
     assert!(fs::read(served.root().join("copy")).expect("the copy") == fs::read(&source).expect("a file"));
 }

@@ -5,7 +5,7 @@ mod support;
 
 use program::{set_mode, skip};
 use std::collections::BTreeMap;
-use std::fs::{self, File, FileTimes, Permissions};
+use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -87,8 +87,7 @@ fn look(root: &Path, tree: &str) -> BTreeMap<String, (Vec<u8>, u32, i64, String)
 #[test]
 fn unchanged_files_are_taken_from_earlier_copies_as_rsync_takes_them() {
     if Command::new("rsync").arg("--version").output().is_err() {
-        skip("rsync is not installed");
-        return;
+        return skip("rsync is not installed");
     }
     let served = Served::start(None);
     let root = served.root().join("snapshots");

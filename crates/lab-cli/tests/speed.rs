@@ -227,8 +227,7 @@ fn peers_are_measured_in_the_same_run() {
     let output = speed(&["-a", "md5,des-cbc", "--vs", "openssl", "--bytes", "64", "--batch", "16", "--json"]);
     if output.status.code() == Some(5) {
         assert!(text(&output.stderr).contains("openssl"), "{}", text(&output.stderr));
-        program::skip(text(&output.stderr).trim());
-        return;
+        return program::skip(text(&output.stderr).trim());
     }
     assert_eq!(rows(&output)[0]["peer"], "openssl");
 }
@@ -330,8 +329,7 @@ fn an_interrupt_ends_it_at_once_and_keeps_what_was_measured() {
     }
     let output = child.wait_with_output().expect("it ends");
     if !sent {
-        program::skip("there is no kill(1)");
-        return;
+        return program::skip("there is no kill(1)");
     }
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("stopped after 0 of 2"), "{}", text(&output.stderr));

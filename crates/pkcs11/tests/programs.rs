@@ -409,8 +409,7 @@ fn ssh_logs_in_with_keys_that_are_in_the_service() {
     let printed = good(world.command("ssh-keygen").arg("-D").arg(&module)).stdout;
     let printed = String::from_utf8_lossy(&printed).into_owned();
     let Some((_server, port)) = private_sshd(&world) else {
-        skip::skip("no sshd");
-        return;
+        return skip::skip("no sshd");
     };
     let host = fs::read_to_string(world.path("host.pub")).unwrap();
     fs::write(world.path("known"), format!("[127.0.0.1]:{port} {host}")).unwrap();

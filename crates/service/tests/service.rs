@@ -244,8 +244,7 @@ fn encrypted_forms(folder: &std::path::Path, pem: &str, client: &mut Client, key
     };
     std::fs::write(folder.join("plain.pem"), pem).unwrap();
     if !openssl(&["version"]) {
-        skip::skip("no openssl");
-        return;
+        return skip::skip("no openssl");
     }
     let secret = ["-passout", "pass:a passphrase"];
     let pkcs8 = ["pkcs8", "-topk8", "-in", "plain.pem", "-v2", "aes-256-cbc"];

@@ -206,8 +206,7 @@ fn head_bytes(received: &[u8]) -> Option<usize> {
 #[test]
 fn curl_downloads_and_uploads() {
     if Command::new("curl").arg("--version").stdout(Stdio::null()).status().is_err() {
-        skip::skip("curl is not installed");
-        return;
+        return skip::skip("curl is not installed");
     }
     let url = format!("http://10.77.0.2:{}/", OURS.port);
     let download_url = url.clone();

@@ -12,7 +12,7 @@ fn plant_specials(root: &Path) {
         fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
         mknodat(CWD, &path, kind, Mode::from_raw_mode(0o600), number).expect("root may");
         set_mode(&path, mode);
-        let then = Timespec { tv_sec: 1_500_000_000, tv_nsec: 5 };
+        let then = Timespec { tv_sec: THEN as i64, tv_nsec: 5 };
         let times = Timestamps { last_access: then, last_modification: then };
         utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time");
     };
@@ -28,7 +28,7 @@ fn plant_specials(root: &Path) {
     make("target/dev/same", FileType::CharacterDevice, 0o640, null);
     make("target/pipe", FileType::Socket, 0o600, 0);
     make("target/extra/pipe", FileType::Fifo, 0o600, 0);
-    put(&root.join("target/deep/socket"), b"a file", 0o644, 1_500_000_000);
+    put_then(&root.join("target/deep/socket"), b"a file");
     symlink("null", root.join("target/dev/disk")).expect("a link");
     for folder in ["dev", "deep", "extra", ""] {
         for tree in ["source", "target"].map(|tree| root.join(tree).join(folder)) {
@@ -51,8 +51,7 @@ fn devices_pipes_and_sockets_are_made_by_who_may() {
         makedev(1, 3),
     );
     if probe.is_err() {
-        skip("this user may not make devices");
-        return;
+        return skip("this user may not make devices");
     }
     let near = |ours, theirs| Case { ours, theirs, over_sftp: false };
     scene.compare(
@@ -71,8 +70,7 @@ fn devices_pipes_and_sockets_are_made_by_who_may() {
     plant_specials(&folder);
     let before = look(&folder.join("target"));
     // Without the option they are named, and nothing of theirs is touched.
-    let passed_over = scene.cp(&folder, Way::ToDaemon, &[]);
-    assert_eq!(passed_over.status.code(), Some(1), "{passed_over:?}");
+    let passed_over = scene.cp(&folder, Way::ToDaemon, &[]).ends(1);
     let said = text(&passed_over.stderr);
     assert_eq!(said.matches("it is a device, pipe or socket; -D copies it").count(), 6, "{said}");
     let of_special = |tree: &BTreeMap<PathBuf, Fact>| {
@@ -82,9 +80,7 @@ fn devices_pipes_and_sockets_are_made_by_who_may() {
     assert_eq!(of_special(&look(&folder.join("target"))), of_special(&before));
     // Over SFTP nobody makes them.
     for way in [Way::ToSftp, Way::FromSftp].into_iter().filter(|way| scene.ways().contains(way)) {
-        let refused = scene.cp(&folder, way, &["-D"]);
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(text(&refused.stderr).contains("-D (SFTP makes no devices"), "{refused:?}");
+        scene.cp(&folder, way, &["-D"]).complains(2, &["-D (SFTP makes no devices"]);
     }
     // A daemon wants a right for them, and for what gives programs capabilities, before anything is changed.
     let before = look(&folder.join("target"));
@@ -93,14 +89,13 @@ fn devices_pipes_and_sockets_are_made_by_who_may() {
     {
         let rights: Vec<_> = ALL_RIGHTS.split(',').filter(|word| *word != lacking).collect();
         scene.served.grant(&rights.join(","));
-        let refused = scene.cp(&folder, Way::ToDaemon, &[option]);
+        let refused = scene.cp(&folder, Way::ToDaemon, &[option]).output().expect("the program starts");
         assert_ne!(refused.status.code(), Some(0), "{refused:?}");
         let said = text(&refused.stderr);
         assert!(said.contains("no right to") && said.contains(right), "{said}");
         assert_eq!(look(&folder.join("target")), before, "{option}");
         // Reading takes no right.
-        let read = scene.cp(&folder, Way::FromDaemon, &[option, "--exclude=*", "-n"]);
-        assert_eq!(read.status.code(), Some(0), "{read:?}");
+        scene.cp(&folder, Way::FromDaemon, &[option, "--exclude=*", "-n"]).ends(0);
     }
 }
 
@@ -140,8 +135,7 @@ fn attributes_of_root_are_kept_where_that_is_asked_for() {
     fs::write(&probe, "").expect("a file");
     let may = |name, value: &[u8]| lsetxattr(&probe, name, value, XattrFlags::empty()).is_ok();
     if !may("trusted.probe", b"") || !may("security.capability", &CAPABILITY) {
-        skip("this user may not set attributes of trusted. and security.");
-        return;
+        return skip("this user may not set attributes of trusted. and security.");
     }
     let near = |ours, theirs| Case { ours, theirs, over_sftp: false };
     scene.compare(
@@ -157,8 +151,7 @@ fn attributes_of_root_are_kept_where_that_is_asked_for() {
     let folder = scene.served.root().join("users");
     fs::create_dir(&folder).expect("a folder");
     plant_attributes(&folder);
-    let copied = scene.cp(&folder, Way::ToDaemon, &[]);
-    assert_eq!(copied.status.code(), Some(0), "{copied:?}");
+    scene.cp(&folder, Way::ToDaemon, &[]).ends(0);
     let of = |name: &str| attributes(&folder.join("target").join(name));
     assert_eq!(of("run"), ["user.comment=736f757263652f72756e"]);
     assert_eq!(of("equal/one"), [format!("security.other={}", program::hex(b"target/equal/one"))]);
@@ -168,12 +161,11 @@ fn attributes_of_root_are_kept_where_that_is_asked_for() {
 fn who_is_not_root_is_told_that_capabilities_are_not_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("source"), folder.path().join("own/target"));
-    put(&source.join("run"), b"a program", 0o755, 1_500_000_000);
+    put(&source.join("run"), b"a program", 0o755, THEN);
     let set =
         |name: &str, value: &[u8]| lsetxattr(source.join("run"), name, value, XattrFlags::empty()).is_ok();
     if !set("security.capability", &CAPABILITY) || !set("user.comment", b"kept") {
-        skip("this user may not give programs capabilities");
-        return;
+        return skip("this user may not give programs capabilities");
     }
     let own = folder.path().join("own");
     fs::create_dir(&own).expect("a folder");
@@ -184,12 +176,9 @@ fn who_is_not_root_is_told_that_capabilities_are_not_kept() {
     let output = match command.uid(65_534).gid(65_534).output() {
         Ok(output) => output,
         Err(error) => {
-            skip(format!("another user cannot run the program: {error}"));
-            return;
+            return skip(format!("another user cannot run the program: {error}"));
         }
     };
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let said = text(&output.stderr);
-    assert!(said.contains("capabilities among them, are not kept"), "{said}");
+    output.complains(0, &["capabilities among them, are not kept"]);
     assert_eq!(attributes(&target.join("run")), ["user.comment=6b657074"]);
 }

@@ -86,6 +86,14 @@ impl Run {
         self.child.try_wait().expect("its status").is_some()
     }
 
+    /// Waits for its end with this status.
+    #[track_caller]
+    pub(crate) fn ends(self, code: i32) -> Ended {
+        let ended = self.end().expect("it ends");
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        ended
+    }
+
     /// Waits for its end. A run that hangs is an error.
     pub(crate) fn end(mut self) -> Result<Ended, String> {
         let status = eventually_some(|| self.child.try_wait().expect("its status"))

@@ -151,8 +151,7 @@ fn server() -> Option<Child> {
 fn measure(sender: Sender) {
     with_tun(move |mut tun| {
         let Some(mut server) = server() else {
-            skip::skip("iperf3 is not installed");
-            return;
+            return skip::skip("iperf3 is not installed");
         };
         let start = Instant::now();
         let mut agreement = Agreement {
