@@ -28,8 +28,7 @@ fn judged(identity: &str, proof: Prove, expect: Expect, settings: Settings) -> O
     peers[1].local_identity = Identity::from_text(identity);
     peers[1].prove = proof;
     let mut pair = Pair::with_settings(peers.map(|peer| vec![peer]), 1, settings);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     if pair.ends[0].down.is_empty() {
         pair.assert_up(1);
         return None;

@@ -17,8 +17,7 @@ fn at_once(seeds: u64, act: impl Fn(&mut Pair, usize)) {
     for seed in 0..seeds {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
         pair.initiate((seed % 2) as usize);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
         pair.weather = Weather { delay_max_ms: 400, repeated_percent: 20, lost_percent: (seed % 3) * 10 };
         act(&mut pair, 0);
         pair.run(Duration::from_millis(seed * 37 % 200));
@@ -112,9 +111,7 @@ fn every_act_against_every_other(ike: [&str; 2], esp: [&str; 2]) {
             }
             let what = format!("{first:?} and {second:?}, {hit:?}");
             let mut pair = Pair::new(peers.map(|peer| vec![peer]), 5);
-            pair.initiate(0);
-            pair.run_seconds(5);
-            pair.assert_up(1);
+            pair.join();
             let mut seen = 0;
             let mut is_hit = move |from: usize, bytes: &[u8]| {
                 let Some(hit) = hit else { return false };
@@ -152,8 +149,7 @@ fn every_act_against_every_other(ike: [&str; 2], esp: [&str; 2]) {
             // Both ends continue as if nothing had happened.
             pair.filter = Box::new(|_, _| true);
             rekey_ike(&mut pair, 1);
-            pair.run_seconds(10);
-            pair.assert_up(most);
+            pair.up_after(10, most);
         }
     }
 }
@@ -182,8 +178,7 @@ fn every_act_meets_every_other_one_where_key_exchanges_are_guessed_wrong() {
 fn two_deletions_of_a_child_leave_none() {
     for seed in 0..30 {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
-        pair.initiate(0);
-        pair.run_seconds(5);
+        pair.begin(5);
         pair.weather = Weather { delay_max_ms: 200, ..Weather::default() };
         for end in 0..2 {
             if let Some(child) = only(&pair, end) {
@@ -192,8 +187,7 @@ fn two_deletions_of_a_child_leave_none() {
             pair.collect();
             pair.run(Duration::from_millis(seed * 13 % 100));
         }
-        pair.run_seconds(30);
-        pair.assert_up(0);
+        pair.up_after(30, 0);
     }
 }
 
@@ -201,8 +195,7 @@ fn two_deletions_of_a_child_leave_none() {
 fn a_deletion_meets_a_rekeying_of_the_same_child() {
     for seed in 0..60 {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
-        pair.initiate(0);
-        pair.run_seconds(5);
+        pair.begin(5);
         pair.weather = Weather { delay_max_ms: 200, ..Weather::default() };
         rekey_child(&mut pair, 0);
         pair.run(Duration::from_millis(seed * 13 % 150));

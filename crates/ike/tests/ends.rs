@@ -23,9 +23,7 @@ use sealane_ike::{
 #[test]
 fn two_ends_with_a_shared_key_agree_on_a_child() {
     let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.sent, 4, "two exchanges are enough");
 }
 
@@ -41,8 +39,7 @@ fn every_algorithm_is_agreed_on() {
             peer.children[0].proposals = vec![Offer::esp(cipher).unwrap()];
         });
         pair.initiate(index % 2);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
     }
 }
 
@@ -57,12 +54,10 @@ fn a_post_quantum_exchange_comes_between() {
                     vec![Offer::esp(&format!("aes256gcm16-x25519-{exchange}")).unwrap()];
             });
             pair.initiate(initiator);
-            pair.run_seconds(5);
-            pair.assert_up(1);
+            pair.up_after(5, 1);
             let child = *pair.ends[initiator].children.first_key_value().unwrap().0;
             pair.ends[initiator].endpoint.rekey_child(child, pair.now);
-            pair.run_seconds(10);
-            pair.assert_up(1);
+            pair.up_after(10, 1);
         }
     }
 }
@@ -77,8 +72,7 @@ fn standard_proposals_have_the_exchange_of_cnsa() {
         peers[1].proposals = vec![Offer::ike(only).unwrap()];
         let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
         pair.initiate(initiator);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
     }
 }
 
@@ -87,8 +81,7 @@ fn a_wrong_key_is_told_at_both_ends() {
     let mut other = peer(1);
     other.expect = Expect::SharedKey(common::key("another"));
     let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     pair.assert_agree();
     assert!(
         matches!(&pair.ends[1].down[..], [Reason::Authentication { problem, .. }] if problem.contains("differ"))
@@ -102,8 +95,7 @@ fn another_proposal_is_told_at_both_ends() {
     let mut other = peer(1);
     other.proposals = vec![Offer::ike("aes256gcm16-prfsha384-modp2048").unwrap()];
     let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     let [Reason::NoProposal(mismatch)] = &pair.ends[1].refused[..] else {
         panic!("{:?}", pair.ends[1].refused)
     };
@@ -120,8 +112,7 @@ fn another_identity_is_told_with_what_is_expected() {
     let mut other = peer(1);
     other.remote_identity = Some(Identity::from_text("somebody.example"));
     let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     let [Reason::Identity { sent, expected }] = &pair.ends[1].down[..] else {
         panic!("{:?}", pair.ends[1].down)
     };
@@ -137,19 +128,15 @@ fn the_guess_of_a_key_exchange_may_be_wrong() {
     guesses.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ecp384").unwrap()];
     guesses.children[0].proposals = vec![Offer::esp("aes256gcm16-x25519-ecp384").unwrap()];
     let mut pair = Pair::new([vec![guesses], vec![other]], 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.sent, 6, "one exchange more");
     // The keys of a child are renewed too, and those of the IKE SA.
     let child = *pair.ends[0].children.first_key_value().unwrap().0;
     pair.ends[0].endpoint.rekey_child(child, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.up_after(5, 1);
     assert!(!pair.ends[0].children.contains_key(&child));
     pair.ends[0].endpoint.rekey(pair.ends[0].ike(), pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.up_after(5, 1);
     assert_eq!((pair.ends[0].rekeyed, pair.ends[1].rekeyed), (1, 1));
 }
 
@@ -158,8 +145,7 @@ fn other_traffic_leaves_the_ike_sa_without_a_child() {
     let mut other = peer(1);
     other.children[0].remote = vec![common::network("10.7.0.0/16")];
     let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     pair.assert_up(0);
     assert!(matches!(&pair.ends[1].failed[..], [Reason::Selectors { .. }]), "{:?}", pair.ends[1].failed);
     assert_eq!(pair.ends[0].failed, [Reason::Refused { kind: NotifyType::TS_UNACCEPTABLE }]);
@@ -170,9 +156,7 @@ fn traffic_is_narrowed_to_what_both_want() {
     let mut other = peer(1);
     other.children[0].local = vec![common::network("10.2.3.0/24"), common::network("10.2.4.4/32")];
     let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     let expected = [common::network("10.2.3.0/24"), common::network("10.2.4.4/32")];
     assert_eq!(pair.ends[0].only_child().remote, expected);
     assert_eq!(pair.ends[1].only_child().local, expected);
@@ -182,8 +166,7 @@ fn traffic_is_narrowed_to_what_both_want() {
 fn a_peer_that_is_not_there_is_told() {
     let mut pair = Pair::of(|_| {});
     pair.weather.lost_percent = 100;
-    pair.initiate(0);
-    pair.run_seconds(300);
+    pair.begin(300);
     assert_eq!(pair.ends[0].down, [Reason::Timeout]);
     assert_eq!((pair.sent, pair.ends[0].endpoint.sas()), (6, 0));
 }
@@ -191,8 +174,7 @@ fn a_peer_that_is_not_there_is_told() {
 #[test]
 fn a_dead_peer_is_found_and_a_living_one_is_left_alone() {
     let mut pair = Pair::of(|peer| peer.probe_after = Some(Duration::from_secs(30)));
-    pair.initiate(0);
-    pair.run_seconds(600);
+    pair.begin(600);
     pair.assert_up(1);
     pair.weather.lost_percent = 100;
     pair.run_seconds(600);
@@ -215,8 +197,7 @@ fn long_messages_go_in_fragments() {
         true
     });
     pair.weather = Weather { delay_max_ms: 500, ..Weather::default() };
-    pair.initiate(0);
-    pair.run_seconds(20);
+    pair.begin(20);
     pair.assert_up(1);
     assert!(pair.sent > 14, "{} datagrams", pair.sent);
 }
@@ -224,16 +205,13 @@ fn long_messages_go_in_fragments() {
 #[test]
 fn children_are_added_and_ended_alone() {
     let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let now = pair.now;
     pair.ends[1].endpoint.acquire(0, 0, None, now);
-    pair.run_seconds(5);
-    pair.assert_up(2);
+    pair.up_after(5, 2);
     let child = *pair.ends[0].children.first_key_value().unwrap().0;
     pair.ends[0].endpoint.delete_child(child, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.up_after(5, 1);
     pair.ends[1].endpoint.close(pair.ends[1].ike(), pair.now);
     pair.run_seconds(120);
     assert_eq!(pair.ends[0].down, [Reason::DeletedByPeer]);
@@ -244,9 +222,7 @@ fn children_are_added_and_ended_alone() {
 #[test]
 fn a_childless_ike_sa_stands_before_its_first_child() {
     let mut pair = Pair::of(|peer| peer.childless = true);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.sent, 6);
 }
 
@@ -256,18 +232,15 @@ fn post_quantum_exchanges_follow_when_keys_are_renewed() {
         peer.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ke1_mlkem768").unwrap()];
         peer.children[0].proposals = vec![Offer::esp("aes256gcm16-x25519-ke1_mlkem768").unwrap()];
     });
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     for end in [0, 1, 0] {
         let child = *pair.ends[end].children.first_key_value().unwrap().0;
         pair.ends[end].endpoint.rekey_child(child, pair.now);
-        pair.run_seconds(10);
-        pair.assert_up(1);
+        pair.up_after(10, 1);
         assert!(!pair.ends[end].children.contains_key(&child));
         let ike = pair.ends[end].ike();
         pair.ends[end].endpoint.rekey(ike, pair.now);
-        pair.run_seconds(10);
-        pair.assert_up(1);
+        pair.up_after(10, 1);
     }
     assert_eq!((pair.ends[0].rekeyed, pair.ends[1].rekeyed), (3, 3));
 }
@@ -278,8 +251,7 @@ fn keys_are_renewed_in_time() {
         peer.ike_lifetime = Some(Duration::from_secs(3600));
         peer.child_lifetime = Some(Duration::from_secs(600));
     });
-    pair.initiate(0);
-    pair.run_seconds(3 * 3600);
+    pair.begin(3 * 3600);
     pair.assert_up(1);
     let removed = pair.ends[0].removed.len();
     assert!((12..=20).contains(&removed), "{removed} children in three hours");
@@ -293,9 +265,7 @@ fn keys_are_renewed_in_time() {
 fn a_stranger_returns_a_cookie_when_many_are_half_open() {
     let settings = Settings { cookie_threshold: 0, ..Settings::default() };
     let mut pair = Pair::with_settings([vec![peer(0)], vec![peer(1)]], 1, settings);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!((pair.sent, pair.ends[1].endpoint.counters().cookies), (6, 1));
 }
 
@@ -313,15 +283,12 @@ fn raw_public_keys_prove_who_both_ends_are() {
     }
     let mut stranger = peers[1].clone();
     let mut pair = Pair::new(peers.clone().map(|peer| vec![peer]), 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     // A key other than the expected one is reported as such.
     stranger.prove = Prove::Signature { key: keys[0].clone(), certificates: Vec::new() };
     let [first, _] = peers;
     let mut pair = Pair::new([vec![first], vec![stranger]], 1);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     pair.assert_agree();
     let told = pair.ends[0].down.iter().map(ToString::to_string).collect::<String>();
     assert!(told.contains("none of the public keys"), "{told}");
@@ -342,9 +309,7 @@ fn ml_dsa_proves_who_both_ends_are_where_both_allow_it() {
     }
     let settings = Settings { ml_dsa: true, ..Settings::default() };
     let mut pair = Pair::with_settings(peers.clone().map(|peer| vec![peer]), 1, settings.clone());
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert!(pair.sent > 10, "{} datagrams: keys and signatures have more bytes than a datagram", pair.sent);
     for allowed in [[true, false], [false, true]] {
         let mut pair = Pair::with_settings(peers.clone().map(|peer| vec![peer]), 1, settings.clone());
@@ -355,8 +320,7 @@ fn ml_dsa_proves_who_both_ends_are_where_both_allow_it() {
                 7 + u64::from(allowed),
             );
         }
-        pair.initiate(0);
-        pair.run_seconds(120);
+        pair.begin(120);
         pair.assert_agree();
         let told = pair.ends.iter().flat_map(|end| &end.down).map(ToString::to_string).collect::<String>();
         assert!(told.contains("`ml-dsa = true`"), "{allowed:?}: {told}");
@@ -371,8 +335,7 @@ fn a_key_of_another_method_than_announced_is_told_before_it_is_used() {
     peers[0].prove = Prove::Signature { key, certificates: Vec::new() };
     let settings = Settings { ml_dsa: true, ..Settings::default() };
     let mut pair = Pair::with_settings(peers.map(|peer| vec![peer]), 1, settings);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     let told = pair.ends[0].down.iter().map(ToString::to_string).collect::<String>();
     assert!(told.contains("announces no method"), "{told}");
 }
@@ -391,9 +354,7 @@ fn transport_mode_is_taken_where_both_want_it_and_declined_elsewhere() {
             peer.children[0].mode = if wanted { Mode::Transport } else { Mode::Tunnel };
         }
         let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
-        pair.initiate(0);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.join();
         assert!(pair.ends.iter().all(|end| end.only_child().mode == expected), "{wanted:?}");
     }
 }
@@ -402,29 +363,24 @@ fn transport_mode_is_taken_where_both_want_it_and_declined_elsewhere() {
 #[test]
 fn two_ends_agree_on_ah() {
     let mut pair = Pair::of(|peer| peer.children[0].proposals = vec![Offer::ah("sha256-x25519").unwrap()]);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     for end in [0, 1] {
         let child = pair.ends[end].only_child();
         assert_eq!((child.suite.name().as_str(), child.suite.protocol()), ("hmac-sha256-128", Protocol::Ah));
         assert_eq!(child.inbound.material.len(), 32);
         let child = child.child;
         pair.ends[end].endpoint.rekey_child(child, pair.now);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
         assert!(!pair.ends[end].children.contains_key(&child));
     }
     let child = pair.ends[0].only_child().child;
     pair.ends[0].endpoint.delete_child(child, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(0);
+    pair.up_after(5, 0);
     // An end that takes ESP refuses.
     let mut peers = [peer(0), peer(1)];
     peers[0].children[0].proposals = vec![Offer::ah("sha256").unwrap()];
     let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     pair.assert_up(0);
     assert_eq!(pair.ends[0].failed, [Reason::Refused { kind: NotifyType::NO_PROPOSAL_CHOSEN }]);
 }
@@ -447,8 +403,7 @@ fn transport_mode_across_a_nat_falls_back_to_tunnel_mode() {
         peers[1].remote = None;
         let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
         pair.nat = nat.map(|outside| outside.parse().unwrap());
-        pair.initiate(0);
-        pair.run_seconds(5);
+        pair.begin(5);
         for by in [None, Some(0), Some(1)] {
             if let Some(end) = by {
                 let child = pair.ends[end].only_child().child;
@@ -478,8 +433,7 @@ fn a_packet_that_wants_a_child_names_itself_first() {
     pair.ends[0].endpoint.acquire(0, 0, Some(packet), pair.now).expect("it is configured");
     // A second packet finds the IKE SA that is being negotiated.
     pair.ends[0].endpoint.acquire(0, 0, Some(packet), pair.now).expect("it is configured");
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.up_after(5, 1);
     assert_eq!(pair.ends[1].only_child().remote[0], packet.0);
     assert_eq!(pair.ends[1].only_child().remote[1], common::network("10.1.0.0/16"));
 }
@@ -489,8 +443,7 @@ fn a_packet_that_wants_a_child_names_itself_first() {
 #[test]
 fn an_ike_sa_that_ends_renews_nothing() {
     let mut pair = Pair::of(|peer| peer.child_lifetime = Some(Duration::from_secs(30)));
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     pair.filter = Box::new(|_, _| false);
     pair.ends[0].endpoint.close(pair.ends[0].ike(), pair.now);
     pair.run_seconds(300);
@@ -502,14 +455,12 @@ fn an_ike_sa_that_ends_renews_nothing() {
 #[test]
 fn resources_have_children_of_their_own() {
     let mut pair = Pair::of(|peer| peer.children[0].resources = 3);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let ike = pair.ends[0].ike();
     for resource in [0, 1, 7] {
         pair.ends[0].endpoint.add_resource(ike, 0, resource, pair.now);
     }
-    pair.run_seconds(5);
-    pair.assert_up(4);
+    pair.up_after(5, 4);
     let names = |end: &End| {
         let mut names: Vec<_> = end.children.values().map(|child| child.resource.clone()).collect();
         names.sort_unstable();
@@ -521,8 +472,7 @@ fn resources_have_children_of_their_own() {
         assert_eq!(names(&pair.ends[end]), expected);
         let child = *pair.ends[end].children.last_key_value().unwrap().0;
         pair.ends[end].endpoint.rekey_child(child, pair.now);
-        pair.run_seconds(5);
-        pair.assert_up(4);
+        pair.up_after(5, 4);
     }
     assert_eq!([names(&pair.ends[0]), names(&pair.ends[1])], [expected.clone(), expected]);
 }
@@ -535,14 +485,12 @@ fn a_peer_takes_as_many_children_for_resources_as_it_allows() {
     // The peer narrows the traffic of the first child; the others have the same.
     peers[1].children[0].local = vec![common::network("10.2.3.0/24")];
     let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let (ike, first) = (pair.ends[0].ike(), pair.ends[0].only_child().child);
     for resource in 0..4 {
         pair.ends[0].endpoint.add_resource(ike, 0, resource, pair.now);
     }
-    pair.run_seconds(5);
-    pair.assert_up(3);
+    pair.up_after(5, 3);
     let too_many = Reason::Refused { kind: NotifyType::TS_MAX_QUEUE };
     assert_eq!(pair.ends[0].failed, [too_many.clone(), too_many.clone()]);
     assert!(pair.ends[1].failed.is_empty(), "a limit is not a failure: {:?}", pair.ends[1].failed);
@@ -550,29 +498,24 @@ fn a_peer_takes_as_many_children_for_resources_as_it_allows() {
     // This end allows none, and the other end hears so.
     let other = pair.ends[1].ike();
     pair.ends[1].endpoint.add_resource(other, 0, 9, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(3);
+    pair.up_after(5, 3);
     assert_eq!(pair.ends[1].failed, [too_many]);
     // The place of a child that has ended is free; the IKE SA's new keys change nothing.
     let ended = *pair.ends[0].children.last_key_value().unwrap().0;
     pair.ends[0].endpoint.delete_child(ended, pair.now);
     pair.ends[0].endpoint.rekey(ike, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(2);
+    pair.up_after(5, 2);
     pair.ends[0].endpoint.add_resource(ike, 0, 5, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(3);
+    pair.up_after(5, 3);
     // The first child ends and gets a successor without the others.
     let before: BTreeSet<_> = pair.ends[0].children.keys().copied().collect();
     pair.ends[0].endpoint.rekey_child(first, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(3);
+    pair.up_after(5, 3);
     let after: BTreeSet<_> = pair.ends[0].children.keys().copied().collect();
     assert_eq!(before.difference(&after).copied().collect::<Vec<_>>(), [first]);
     let successor = *after.difference(&before).next().unwrap();
     pair.ends[0].endpoint.delete_child(successor, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(2);
+    pair.up_after(5, 2);
     assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.resource.is_some())));
 }
 
@@ -582,14 +525,12 @@ fn two_ends_that_ask_at_once_for_the_last_child_get_one() {
         let mut peers = [peer(0), peer(1)];
         peers.iter_mut().for_each(|peer| peer.children[0].resources = 1);
         let mut pair = Pair::new(peers.map(|peer| vec![peer]), seed);
-        pair.initiate(0);
-        pair.run_seconds(5);
+        pair.begin(5);
         for end in 0..2 {
             let ike = pair.ends[end].ike();
             pair.ends[end].endpoint.add_resource(ike, 0, 0, pair.now);
         }
-        pair.run_seconds(60);
-        pair.assert_up(2);
+        pair.up_after(60, 2);
         let refused: usize = pair.ends.iter().map(|end| end.failed.len()).sum();
         assert_eq!(refused, 1, "the one that asked again later");
     }

@@ -21,9 +21,7 @@ use sealane_ike::{
 };
 
 fn up(pair: &mut Pair) {
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
 }
 
 fn only(pair: &Pair, end: usize) -> ChildId {
@@ -47,8 +45,7 @@ fn fault_01_a_packet_that_is_lost_in_a_collision_leaves_no_silence() {
             let child = only(&pair, end);
             pair.ends[end].endpoint.rekey_child(child, pair.now);
         }
-        pair.run_seconds(120);
-        pair.assert_up(1);
+        pair.up_after(120, 1);
         assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 1), "lost is {lost}");
     }
 }
@@ -58,13 +55,11 @@ fn fault_01_a_packet_that_is_lost_in_a_collision_leaves_no_silence() {
 #[test]
 fn fault_02_a_deletion_overtakes_the_answer_before_it() {
     let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let child = pair.ends[0].only_child().child;
     pair.ends[0].endpoint.rekey_child(child, pair.now);
     pair.weather = Weather { delay_max_ms: 900, repeated_percent: 50, ..Weather::default() };
-    pair.run_seconds(30);
-    pair.assert_up(1);
+    pair.up_after(30, 1);
 }
 
 /// After a rekeying that the peer initiated, the peer is known to have the keys when it deletes the old child, or
@@ -72,8 +67,7 @@ fn fault_02_a_deletion_overtakes_the_answer_before_it() {
 #[test]
 fn fault_03_the_responder_of_a_rekeying_waits_before_it_sends() {
     let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let old = pair.ends[0].only_child().child;
     // The deletion of the old child is lost.
     let mut requests = 0;
@@ -91,8 +85,7 @@ fn fault_03_the_responder_of_a_rekeying_waits_before_it_sends() {
     pair.collect();
     assert!(pair.ends[1].children[&waiting].is_outbound_live, "a packet proves it too");
     pair.filter = Box::new(|_, _| true);
-    pair.run_seconds(60);
-    pair.assert_up(1);
+    pair.up_after(60, 1);
 }
 
 /// OpenIKED's PR 83: both ends deleted, or neither did.
@@ -108,8 +101,7 @@ fn fault_04_both_ends_keep_the_same_child_whichever_nonce_is_lowest() {
             pair.ends[end].endpoint.rekey_child(child, pair.now);
         }
         // Both requests are under way before either arrives.
-        pair.run_seconds(30);
-        pair.assert_up(1);
+        pair.up_after(30, 1);
         assert!(!pair.ends[0].children.contains_key(&old));
         // The child that an end requested has the lower number at the other end, because it was installed there
         // first.
@@ -119,8 +111,7 @@ fn fault_04_both_ends_keep_the_same_child_whichever_nonce_is_lowest() {
             let ike = pair.ends[end].ike();
             pair.ends[end].endpoint.rekey(ike, pair.now);
         }
-        pair.run_seconds(200);
-        pair.assert_up(1);
+        pair.up_after(200, 1);
         assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 1), "seed {seed}");
     }
     assert!(kept[0] + kept[1] == 40);
@@ -148,13 +139,10 @@ fn fault_05_two_ends_that_begin_at_once_come_to_rest() {
 #[test]
 fn fault_06_initial_contact_ends_what_was_before_and_only_that() {
     let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let before = pair.ends[1].ike();
     pair.ends[0] = common::End::new(Settings::default(), vec![peer(0)], 99);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.ends[1].down, [Reason::Replaced]);
     assert!(!pair.ends[1].up.contains(&before));
 }
@@ -190,8 +178,7 @@ fn fault_08_a_mapping_that_changes_takes_all_children_along() {
     assert!(child.is_encapsulated && child.path.remote.port() == 39374);
     let now = pair.now;
     pair.ends[0].endpoint.acquire(0, 0, None, now);
-    pair.run_seconds(5);
-    pair.assert_up(2);
+    pair.up_after(5, 2);
     pair.nat = Some("203.0.113.9:40000".parse().unwrap());
     pair.ends[0].endpoint.probe(pair.ends[0].ike(), pair.now);
     pair.run_seconds(5);
@@ -200,8 +187,7 @@ fn fault_08_a_mapping_that_changes_takes_all_children_along() {
     // The gateway's own requests use the new mapping too.
     let child = only(&pair, 1);
     pair.ends[1].endpoint.rekey_child(child, pair.now);
-    pair.run_seconds(5);
-    pair.assert_up(2);
+    pair.up_after(5, 2);
     assert!(!pair.ends[1].children.contains_key(&child));
 }
 
@@ -209,13 +195,11 @@ fn fault_08_a_mapping_that_changes_takes_all_children_along() {
 #[test]
 fn fault_09_an_address_changes_under_mobike_after_the_new_one_was_proved() {
     let mut pair = Pair::of(|peer| peer.mobike = true);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let elsewhere = "192.0.2.77:4500".parse().unwrap();
     let ike = pair.ends[0].ike();
     assert!(pair.ends[0].endpoint.relocate(ike, elsewhere, pair.now));
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.up_after(5, 1);
     let moved = pair.ends[1].moved.last().expect("children follow");
     assert_eq!(moved.remote, elsewhere);
 }
@@ -239,8 +223,7 @@ fn fault_09_nobody_but_the_peer_moves_its_address() {
     let (elsewhere, to) = ("203.0.113.66:4500".parse().unwrap(), SocketAddr::new(common::address(1), 4500));
     pair.ends[1].endpoint.handle(&probe, elsewhere, to, pair.now);
     pair.filter = Box::new(|_, _| true);
-    pair.run_seconds(30);
-    pair.assert_up(1);
+    pair.up_after(30, 1);
     assert!(pair.ends[1].moved.is_empty(), "{:?}", pair.ends[1].moved);
 }
 
@@ -255,8 +238,7 @@ fn fault_10_fragments_of_any_number_and_order_are_a_message() {
         }
         let mut pair = Pair::with_settings(peers.map(|peer| vec![peer]), seed, settings);
         pair.weather = Weather { delay_max_ms: 900, repeated_percent: 30, ..Weather::default() };
-        pair.initiate(0);
-        pair.run_seconds(25);
+        pair.begin(25);
         pair.assert_up(1);
     }
 }
@@ -276,8 +258,7 @@ fn fault_11_ends_that_differ_about_forward_secrecy_renew_keys_all_the_same() {
         for end in [0, 1] {
             let child = only(&pair, end);
             pair.ends[end].endpoint.rekey_child(child, pair.now);
-            pair.run_seconds(30);
-            pair.assert_up(1);
+            pair.up_after(30, 1);
             assert!(!pair.ends[end].children.contains_key(&child), "{first} and {second}");
             assert!(pair.ends.iter().all(|end| end.failed.is_empty()), "{:?}", pair.ends[end].failed);
         }
@@ -324,8 +305,7 @@ fn fault_13_no_child_comes_before_both_ends_are_known() {
     let mut pair = Pair::of(|_| {});
     // The proof is always lost.
     pair.filter = Box::new(|_, bytes| bytes[18] != 35);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let now = pair.now;
     // Neither end requests a child or new keys on an IKE SA that is not established.
     pair.ends[0].endpoint.acquire(0, 0, None, now);
@@ -351,8 +331,7 @@ fn fault_13_no_child_comes_before_both_ends_are_known() {
 #[test]
 fn fault_14_a_child_that_the_peer_does_not_have_is_made_anew() {
     let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     let child = pair.ends[1].only_child().child;
     // The deletion arrives, and its answer does not; then our request to rekey crosses it.
     pair.filter = Box::new(|from, _| from == 0);
@@ -378,8 +357,7 @@ fn fault_14_a_child_that_fails_leaves_the_ike_sa() {
     for _ in 0..3 {
         let now = pair.now;
         pair.ends[0].endpoint.acquire(0, 1, None, now);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
     }
     assert_eq!(pair.ends[0].failed, vec![Reason::Refused { kind: NotifyType::TS_UNACCEPTABLE }; 3]);
 }

@@ -188,8 +188,7 @@ fn nothing_but_the_next_exchange_is_legal_before_both_ends_are_known() {
 fn altered_messages_change_nothing() {
     for seed in 0..40 {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
-        pair.initiate(0);
-        pair.run_seconds(5);
+        pair.begin(5);
         let mut dice = Dice::new(seed);
         let child = pair.ends[0].only_child().child;
         pair.ends[0].endpoint.rekey_child(child, pair.now);
@@ -199,8 +198,7 @@ fn altered_messages_change_nothing() {
         let (from, to) = (SocketAddr::new(common::address(0), 500), SocketAddr::new(common::address(1), 500));
         pair.ends[1].endpoint.handle(&bytes, from, to, pair.now);
         assert!(pair.ends[1].endpoint.poll_transmit().is_none(), "seed {seed}: byte {at}");
-        pair.run_seconds(60);
-        pair.assert_up(1);
+        pair.up_after(60, 1);
     }
 }
 

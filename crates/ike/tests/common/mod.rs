@@ -344,6 +344,26 @@ impl Pair {
         self.run(Duration::from_secs(seconds));
     }
 
+    /// Lets time pass, after which both ends are up as [`Pair::assert_up`] says.
+    #[track_caller]
+    pub(crate) fn up_after(&mut self, seconds: u64, children: usize) {
+        self.run_seconds(seconds);
+        self.assert_up(children);
+    }
+
+    /// End 0 begins, and time passes.
+    pub(crate) fn begin(&mut self, seconds: u64) {
+        self.initiate(0);
+        self.run_seconds(seconds);
+    }
+
+    /// End 0 begins, and both ends have a child a moment later.
+    #[track_caller]
+    pub(crate) fn join(&mut self) {
+        self.begin(5);
+        self.assert_up(1);
+    }
+
     /// Returns whether nothing is under way: no datagram, and no IKE SA beside its successor.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.under_way.is_empty()

@@ -111,9 +111,7 @@ fn messages(change: impl Fn(&mut Peer), authority: Option<&Authority>) -> Vec<Ve
         }
         true
     });
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     for end in [0, 1] {
         let child = pair.ends[end].only_child().child;
         pair.ends[end].endpoint.rekey_child(child, pair.now);
@@ -122,8 +120,7 @@ fn messages(change: impl Fn(&mut Peer), authority: Option<&Authority>) -> Vec<Ve
         pair.ends[end].endpoint.rekey(ike, pair.now);
         pair.run_seconds(10);
         pair.ends[end].endpoint.probe(pair.ends[end].ike(), pair.now);
-        pair.run_seconds(10);
-        pair.assert_up(1);
+        pair.up_after(10, 1);
     }
     pair.ends[0].endpoint.close(pair.ends[0].ike(), pair.now);
     pair.run_seconds(10);

@@ -68,9 +68,7 @@ fn pair(peers: [Peer; 2], seed: u64) -> Pair {
 #[test]
 fn a_user_with_a_password_gets_addresses_and_a_child_of_them() {
     let mut pair = pair(peers(), 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.sent, 12, "one exchange for keys, five for EAP and the proofs");
     assert_eq!(pair.ends[1].users, ["alice"]);
     let expected: [IpAddr; 2] = ["10.9.0.10".parse().unwrap(), "fd09::10".parse().unwrap()];
@@ -90,24 +88,20 @@ fn a_user_with_a_password_gets_addresses_and_a_child_of_them() {
         pair.run_seconds(5);
         let ike = pair.ends[end].ike();
         pair.ends[end].endpoint.rekey(ike, pair.now);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
         let now = pair.now;
         pair.ends[0].endpoint.acquire(0, 0, None, now).expect("it stands");
         pair.run_seconds(5);
         let child = *pair.ends[0].children.last_key_value().unwrap().0;
         assert_eq!(pair.ends[0].children[&child].local, own);
         pair.ends[0].endpoint.delete_child(child, pair.now);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.up_after(5, 1);
     }
     // They are free again at the end, and kept for a returning user.
     for _ in 0..3 {
         pair.ends[0].endpoint.close(pair.ends[0].ike(), pair.now);
         pair.run_seconds(30);
-        pair.initiate(0);
-        pair.run_seconds(5);
-        pair.assert_up(1);
+        pair.join();
         assert_eq!(pair.ends[1].leased.last().unwrap().addresses, expected);
     }
 }
@@ -115,8 +109,7 @@ fn a_user_with_a_password_gets_addresses_and_a_child_of_them() {
 /// Returns the reason with which end `by` refuses the other, and checks that the other reports a failure.
 fn refused(peers: [Peer; 2], by: usize) -> String {
     let mut pair = pair(peers, 1);
-    pair.initiate(0);
-    pair.run_seconds(120);
+    pair.begin(120);
     pair.assert_agree();
     assert!(pair.ends.iter().all(|end| end.up.is_empty() && end.endpoint.sas() == 0));
     assert!(!pair.ends[1 - by].down.is_empty(), "the other end hears of it");
@@ -142,9 +135,7 @@ fn a_wrong_password_and_an_unknown_user_are_refused_alike() {
     let mut peers = peers();
     peers[0].prove = password("CORP\\alice", "correct horse");
     let mut pair = pair(peers, 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.ends[1].users, ["alice"]);
 }
 
@@ -171,8 +162,7 @@ fn without_an_address_there_is_no_child() {
     let mut others = peers();
     others[0].asks_for = Families::default();
     let mut pair = pair(others, 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
+    pair.begin(5);
     pair.assert_up(0);
     assert_eq!(pair.ends[0].failed, [Reason::Refused { kind: NotifyType::FAILED_CP_REQUIRED }]);
     assert!(
@@ -181,8 +171,7 @@ fn without_an_address_there_is_no_child() {
     // Asking again does not yield a child either.
     let now = pair.now;
     pair.ends[0].endpoint.acquire(0, 0, None, now).expect("it stands");
-    pair.run_seconds(5);
-    pair.assert_up(0);
+    pair.up_after(5, 0);
     assert_eq!(pair.ends[0].failed.len(), 2);
 
     let mut pair = self::pair(peers(), 1);
@@ -220,7 +209,7 @@ fn certificates(kind: common::authority::Kind) -> Option<Certificates> {
             "/CN=Alice",
             "subjectAltName=email:alice@corp.example\nextendedKeyUsage=clientAuth",
         )?;
-        Ok(Certificates { authority, gateway, user })
+        Ok::<_, String>(Certificates { authority, gateway, user })
     };
     skip::without("certificates", made())
 }
@@ -254,9 +243,7 @@ fn a_user_with_a_certificate_proves_itself_by_eap_tls() {
         let Some(made) = certificates(kind) else { return };
         for user in ["alice@corp.example", "Alice"] {
             let mut pair = pair(with_certificates(&made, user), 1);
-            pair.initiate(0);
-            pair.run_seconds(5);
-            pair.assert_up(1);
+            pair.join();
             assert_eq!(pair.ends[1].users, [user]);
         }
     }
@@ -301,9 +288,7 @@ fn a_user_that_has_no_certificate_takes_the_password_that_is_offered_next() {
     let mut peers = with_certificates(&made, "Alice");
     peers[0].prove = password("bob", "battery staple");
     let mut pair = pair(peers.clone(), 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     assert_eq!(pair.ends[1].users, ["bob"]);
     // A user for whom the gateway has no method is told so.
     peers[1].expect = Expect::Eap(Arc::new(EapServer {
@@ -324,17 +309,13 @@ fn eap_tls_alone_proves_both_ends() {
         tls: Some(tls(&made.authority, &made.gateway)),
     }));
     let mut pair = pair(peers.clone(), 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     // A gateway that also proves itself with a key is accepted too; a conversation with a password does not prove the
     // gateway, at either end.
     let mut besides = peers.clone();
     besides[1].prove = with_certificates(&made, "Alice")[1].prove.clone();
     let mut pair = self::pair(besides, 1);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
+    pair.join();
     let mut guessed = peers.clone();
     guessed[0].prove = password("alice", "correct horse");
     assert!(refused(guessed, 0).contains("only to an initiator with a certificate"));
