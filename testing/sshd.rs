@@ -7,14 +7,10 @@
 // A test program may need only some of the functions.
 #![allow(dead_code)]
 
-#[path = "running.rs"]
-mod running;
-
-use running::Running;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -32,8 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A running private server and the files that a client needs to reach it.
 #[derive(Debug)]
 pub(crate) struct PrivateSshd {
-    /// Sessions end with their clients.
-    _server: Running,
+    server: Child,
     folder: tempfile::TempDir,
     port: u16,
 }
@@ -86,16 +81,18 @@ impl PrivateSshd {
             let mut command = Command::new(program);
             command.args(["-D", "-e", "-f"]).arg(at.join("sshd_config"));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-            let mut server = Running(command.spawn().map_err(|error| failed(program, &error))?);
+            let mut server = command.spawn().map_err(|error| failed(program, &error))?;
             loop {
                 let mut login = Command::new("ssh");
                 login.arg("-F").arg(at.join("ssh_config")).args([Self::HOST, "true"]);
                 let login = login.stdin(Stdio::null()).output().map_err(|error| failed("ssh", &error))?;
                 if login.status.success() {
-                    return Ok(Self { _server: server, folder, port });
+                    return Ok(Self { server, folder, port });
                 }
                 let has_ended = server.try_wait().map_err(|error| failed("sshd", &error))?.is_some();
                 if Instant::now() >= deadline {
+                    let _ = server.kill();
+                    let _ = server.wait();
                     let said = fs::read_to_string(at.join("log")).unwrap_or_default();
                     return Err(failed("it lets nobody in", &said));
                 }
@@ -132,6 +129,14 @@ impl PrivateSshd {
         let mut command = Command::new(program);
         command.arg("-F").arg(self.client_config());
         command
+    }
+}
+
+impl Drop for PrivateSshd {
+    fn drop(&mut self) {
+        // Sessions end with their clients.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
     }
 }
 

@@ -7,7 +7,7 @@
 mod program;
 mod support;
 
-use program::{pattern, set_mode};
+use program::{pattern, set_mode, utf8};
 use rustix::process::geteuid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -56,10 +56,6 @@ impl Source {
         assert!((10_000_000..bytes).contains(&data_bytes), "{data_bytes} of {bytes}");
         Self { _folder: folder, path, bytes, data_bytes }
     }
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 /// Returns options that vary from case to case, and must not affect the result.

@@ -7,6 +7,7 @@
 mod program;
 mod support;
 
+use program::utf8;
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -173,10 +174,6 @@ impl Scene {
         assert!(copied.expect("cp starts").success());
         Mutex::new(Self { served, attacker })
     }
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 /// Returns whether a journal only says that the target was made by this transfer.

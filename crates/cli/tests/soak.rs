@@ -10,6 +10,7 @@ mod program;
 mod support;
 
 use lying::scene::{MEMORY_BYTES_MAX, Scene};
+use program::utf8;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -45,10 +46,6 @@ struct Places {
     bytes: u64,
     kills: AtomicU64,
     client_peak_bytes: AtomicU64,
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 impl Places {

@@ -3,7 +3,7 @@
 mod program;
 
 use program::terminal::{CTRL_C, Terminal, lines};
-use program::{Ends, events, pattern, sealane, text, write, write_script};
+use program::{Ends, events, pattern, sealane, text, utf8, write, write_script};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -37,10 +37,6 @@ fn large_file(folder: &Path) -> (PathBuf, PathBuf) {
     let (source, target) = (folder.join("large"), folder.join("copy"));
     write(&source, &pattern(LARGE_BYTES));
     (source, target)
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().expect("paths of tests are UTF-8")
 }
 
 /// Returns the number of names of the program's leftovers.

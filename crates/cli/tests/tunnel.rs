@@ -158,7 +158,6 @@ fn a_gateway_is_asked_and_ended() {
     assert!(status["peers"][0]["received_packets"].as_u64() >= Some(1));
     let stats = pair.output(0, &["stats"]);
     assert!(text(&stats.stdout).contains("sealane_tunnel_sent_packets_total{device=\"sl0\",peer=\"other\"}"));
-    let site = pair.folders[0].path().join("site.toml");
     // An attacker who takes over the process has only the privileges of its user, in a thread of its engine too.
     let child = pair.gateways[0].as_ref().expect("it runs").id();
     for thread in fs::read_dir(format!("/proc/{child}/task")).expect("it runs") {
@@ -168,8 +167,7 @@ fn a_gateway_is_asked_and_ended() {
         }
         assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
     }
-    let second =
-        pair.output(0, &["up", site.to_str().expect("a path in UTF-8"), "--allow-manual-counter"]).ends(5);
+    let second = pair.output(0, &["up", &pair.site(0), "--allow-manual-counter"]).ends(5);
     assert!(text(&second.stderr).contains("tunnel down sl0"), "{}", text(&second.stderr));
     assert!(pair.output(0, &["down", "sl0"]).status.success());
     let mut child = pair.gateways[0].take().expect("it was running");

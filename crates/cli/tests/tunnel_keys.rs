@@ -130,8 +130,7 @@ fn a_gateway_looks_at_keys_and_counters_before_it_is_up() {
     pair.kill(0);
     let folder = pair.folders[0].path().to_owned();
     let (key, counter) = (folder.join("receive.key"), folder.join("send.key.counter"));
-    let site = folder.join("site.toml");
-    let up = |pair: &Pair| pair.output(0, &["up", site.to_str().expect("UTF-8")]);
+    let up = |pair: &Pair| pair.output(0, &["up", &pair.site(0)]);
     let (own, other) = (fs::read(folder.join("send.key")).expect("a key"), fs::read(&key).expect("a key"));
     fs::write(&key, own).expect("a key file");
     refused(&up(&pair), &["hold the same key"]);
@@ -157,15 +156,14 @@ fn a_run_folder_that_others_could_write_into_is_refused() {
     let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kr", CBC.0, CBC.1, "1");
     pair.kill(0);
-    let (run, site) = (pair.run_folder(0), pair.folders[0].path().join("site.toml"));
-    let site = site.to_str().expect("UTF-8");
+    let (run, site) = (pair.run_folder(0), pair.site(0));
     set_mode(&run, 0o777);
-    let output = pair.output(0, &["up", site]).ends(5);
+    let output = pair.output(0, &["up", &site]).ends(5);
     let said = text(&output.stderr);
     assert!(said.contains("control socket") && said.contains("go-w"), "{said}");
     set_mode(&run, 0o700);
     chown(&run, Some(64_321), None).expect("we are root");
-    let said = pair.output(0, &["up", site]).stderr;
+    let said = pair.output(0, &["up", &site]).stderr;
     assert!(text(&said).contains("belongs to user 64321"), "{}", text(&said));
     chown(&run, Some(0), None).expect("we are root");
     pair.up(0);
@@ -272,11 +270,10 @@ fn processes_with_keys_leave_no_core_dump() {
     let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kd", CBC.0, CBC.1, "1");
     pair.kill(0);
-    let site = pair.folders[0].path().join("site.toml");
     let run = pair.run_folder(0);
     let mut command = namespaces::command(&pair.names[0], "setpriv");
     command.args([&format!("--regid={GROUP}"), "--clear-groups"]);
-    command.arg(&program).args(["tunnel", "up"]).arg(&site).env("SEALANE_RUN", run);
+    command.arg(&program).args(["tunnel", "up", &pair.site(0)]).env("SEALANE_RUN", run);
     let mut child = command.spawn().expect("it starts");
     let socket = pair.run_folder(0).join("tunnel-sl0.sock");
     wait_for("the control socket", || socket.exists());
@@ -306,8 +303,7 @@ fn a_key_whose_numbers_are_used_protects_nothing_more() {
         assert_eq!(pair.dropped(1, reason), 0, "{reason}");
     }
     pair.kill(0);
-    let site = pair.folders[0].path().join("site.toml");
-    refused(&pair.output(0, &["up", site.to_str().expect("UTF-8")]), &["used all its sequence numbers"]);
+    refused(&pair.output(0, &["up", &pair.site(0)]), &["used all its sequence numbers"]);
 }
 
 #[test]
@@ -356,8 +352,7 @@ fn a_counter_that_was_rolled_back_is_heard_by_nobody() {
     );
     // Nonces made from the counter would have been repeated, so such a suite requires the user's explicit consent.
     pair.edit_site(0, CBC.0, "aes-128-ctr+hmac-sha256-128");
-    let site = pair.folders[0].path().join("site.toml");
-    refused(&pair.output(0, &["check", site.to_str().expect("UTF-8")]), &["--allow-manual-counter"]);
+    refused(&pair.output(0, &["check", &pair.site(0)]), &["--allow-manual-counter"]);
 }
 
 #[test]

@@ -388,7 +388,7 @@ fn gateways_with_hybrid_keys_agree_and_renew_and_take_nothing_less() {
     let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::keyed_as("hy", "rekey-seconds = 1", true, Manner { is_hybrid: true, ..TUNNEL });
     pair.wait_for_ping();
-    let site = fs::read_to_string(pair.folders[0].path().join("site.toml")).expect("a site file");
+    let site = fs::read_to_string(pair.site(0)).expect("a site file");
     assert!(site.contains("key = \"sealane2:"), "{site}");
     let first = pair.outbound_spi(0);
     wait_for("keys are renewed", || pair.ping("56") && pair.outbound_spi(0) != first);

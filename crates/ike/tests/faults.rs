@@ -20,10 +20,6 @@ use sealane_ike::{
     },
 };
 
-fn up(pair: &mut Pair) {
-    pair.join();
-}
-
 fn only(pair: &Pair, end: usize) -> ChildId {
     *pair.ends[end].children.first_key_value().expect("it has one").0
 }
@@ -34,7 +30,7 @@ fn only(pair: &Pair, end: usize) -> ChildId {
 fn fault_01_a_packet_that_is_lost_in_a_collision_leaves_no_silence() {
     for lost in 0..12 {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], lost);
-        up(&mut pair);
+        pair.join();
         let mut count = 0;
         // One datagram of the collision is lost, a different one in each round.
         pair.filter = Box::new(move |_, _| {
@@ -94,7 +90,7 @@ fn fault_04_both_ends_keep_the_same_child_whichever_nonce_is_lowest() {
     let mut kept = [0, 0];
     for seed in 0..40 {
         let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
-        up(&mut pair);
+        pair.join();
         let old = only(&pair, 0);
         for end in 0..2 {
             let child = only(&pair, end);
@@ -173,7 +169,7 @@ fn fault_08_a_mapping_that_changes_takes_all_children_along() {
     peers[1].remote = None;
     let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
     pair.nat = Some("203.0.113.9:39374".parse().unwrap());
-    up(&mut pair);
+    pair.join();
     let child = pair.ends[1].only_child();
     assert!(child.is_encapsulated && child.path.remote.port() == 39374);
     let now = pair.now;
@@ -207,7 +203,7 @@ fn fault_09_an_address_changes_under_mobike_after_the_new_one_was_proved() {
 #[test]
 fn fault_09_nobody_but_the_peer_moves_its_address() {
     let mut pair = Pair::of(|peer| peer.mobike = true);
-    up(&mut pair);
+    pair.join();
     // Somebody else forwards a genuine probe from another address, before the peer's own copy arrives.
     let seen = Rc::new(RefCell::new(Vec::new()));
     let seen_too = seen.clone();
@@ -254,7 +250,7 @@ fn fault_11_ends_that_differ_about_forward_secrecy_renew_keys_all_the_same() {
         peers[0].children[0].proposals = vec![Offer::esp(first).unwrap()];
         peers[1].children[0].proposals = vec![Offer::esp(second).unwrap()];
         let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
-        up(&mut pair);
+        pair.join();
         for end in [0, 1] {
             let child = only(&pair, end);
             pair.ends[end].endpoint.rekey_child(child, pair.now);
@@ -269,7 +265,7 @@ fn fault_11_ends_that_differ_about_forward_secrecy_renew_keys_all_the_same() {
 #[test]
 fn fault_12_one_probe_is_under_way_and_traffic_counts_as_life() {
     let mut pair = Pair::of(|peer| peer.probe_after = Some(Duration::from_secs(30)));
-    up(&mut pair);
+    pair.join();
     let (sent, child) = (pair.sent, only(&pair, 0));
     let other = only(&pair, 1);
     for _ in 0..20 {
@@ -353,7 +349,7 @@ fn fault_14_a_child_that_fails_leaves_the_ike_sa() {
     second.remote = vec![common::network("10.77.0.0/16")];
     peers[0].children.push(second);
     let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
-    up(&mut pair);
+    pair.join();
     for _ in 0..3 {
         let now = pair.now;
         pair.ends[0].endpoint.acquire(0, 1, None, now);

@@ -10,7 +10,7 @@ use super::offers::{OF_MIRRORS, OFFERS};
 use super::relayed::{BARGAINS, FarLiar, RECEIVERS, RelayedLie, SENDERS};
 use super::versions::{OF_COMPARERS, OF_OVERWRITERS, OF_SIGNERS, OLD_BYTES, claim};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
-use crate::program::{sealane, text, write_script};
+use crate::program::{sealane, text, utf8, write_script};
 use crate::support::Chance;
 use crate::support::daemon::Served;
 use crate::support::run::Run;
@@ -50,10 +50,6 @@ pub(crate) struct Scene {
     /// The key of the honest client.
     client: String,
     number: u32,
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 impl Scene {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::namespaces::{self, End};
-use crate::program::{self, Running, eventually, pattern, secret, text};
+use crate::program::{self, Running, eventually, pattern, secret, text, utf8};
 
 /// Inner addresses of the two ends.
 pub(crate) const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
@@ -224,13 +224,14 @@ receive = {{ spi = {}, key-file = "receive.key" }}
     }
 
     pub(crate) fn up(&mut self, end: usize) {
-        let site = self.folders[end].path().join("site.toml");
-        let site = site.to_str().expect("a path in UTF-8");
         // If there are several lanes, the engine has threads of its own.
         let of_lanes = if self.lanes == "1" { "inline" } else { "lanes:2" };
         let engine = self.engine.as_deref().unwrap_or(of_lanes);
         let mut child = self
-            .tunnel(end, &["up", site, "--lanes", self.lanes, "--engine", engine, "--allow-manual-counter"])
+            .tunnel(
+                end,
+                &["up", &self.site(end), "--lanes", self.lanes, "--engine", engine, "--allow-manual-counter"],
+            )
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
@@ -266,10 +267,15 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         }
     }
 
+    /// Returns the path of the site file of an end.
+    pub(crate) fn site(&self, end: usize) -> String {
+        utf8(&self.folders[end].path().join("site.toml")).to_owned()
+    }
+
     /// Replaces a part of the site file of an end.
     #[track_caller]
     pub(crate) fn edit_site(&self, end: usize, from: &str, to: &str) {
-        let site = self.folders[end].path().join("site.toml");
+        let site = self.site(end);
         let known = fs::read_to_string(&site).expect("a site file");
         assert!(known.contains(from), "{known}");
         fs::write(site, known.replace(from, to)).expect("a site file");

@@ -70,6 +70,12 @@ pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8 ^ (at / 251 % 256) as u8).collect()
 }
 
+/// Returns a path of the test as text.
+#[track_caller]
+pub(crate) fn utf8(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are UTF-8")
+}
+
 /// Writes a file of the test.
 #[track_caller]
 pub(crate) fn write(path: &Path, bytes: &[u8]) {

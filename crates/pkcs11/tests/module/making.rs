@@ -69,10 +69,7 @@ fn certificates_are_objects_beside_their_keys() {
 
 #[test]
 fn secrets_are_agreed_on_and_objects_of_their_session() {
-    alone("making::secrets_are_agreed_on_and_objects_of_their_session", |folder| {
-        let engine = engine(folder);
-        let module = Module::initialized();
-        let session = module.open().unwrap();
+    with_session("making::secrets_are_agreed_on_and_objects_of_their_session", |engine, module, session| {
         for (name, kind) in [
             ("ec", KeyKind::P256),
             ("ec384", KeyKind::P384),
@@ -164,15 +161,15 @@ fn engine_remove(engine: &Engine) -> Result<(), sealane_client::ClientError> {
 
 #[test]
 fn kinds_of_keys_are_hidden_from_programs_that_stumble_over_them() {
-    alone("making::kinds_of_keys_are_hidden_from_programs_that_stumble_over_them", |folder| {
-        let _engine = engine(folder);
-        let module = Module::initialized();
-        let session = module.open().unwrap();
-        assert_eq!(module.find(session, &mut []).len(), 2 * (KEYS.len() + 1));
-        // SAFETY: this process has no other thread that reads its environment: the service's threads do not.
-        unsafe { env::set_var("SEALANE_PKCS11_HIDE", "ed25519, x25519,nonsense") };
-        assert_eq!(module.find(session, &mut []).len(), 2 * (KEYS.len() - 1));
-    });
+    with_session(
+        "making::kinds_of_keys_are_hidden_from_programs_that_stumble_over_them",
+        |_, module, session| {
+            assert_eq!(module.find(session, &mut []).len(), 2 * (KEYS.len() + 1));
+            // SAFETY: this process has no other thread that reads its environment: the service's threads do not.
+            unsafe { env::set_var("SEALANE_PKCS11_HIDE", "ed25519, x25519,nonsense") };
+            assert_eq!(module.find(session, &mut []).len(), 2 * (KEYS.len() - 1));
+        },
+    );
 }
 
 impl Module {
