@@ -8,10 +8,10 @@ mod program;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use network::namespaces::ip;
 use network::{Net, missing};
@@ -140,8 +140,7 @@ fn road(tag: &str) -> (Net, String) {
     ] {
         ip(&format!("-n {} {words}", net.name(host)));
     }
-    let forward = net.run("g", "sysctl", "-qw net.ipv6.conf.all.forwarding=1");
-    assert!(forward.status.success(), "{}", text(&forward.stderr));
+    net.run("g", "sysctl", "-qw net.ipv6.conf.all.forwarding=1").ends(0);
     let (road, office) = (net.key("a"), net.key("g"));
     // Keys are renewed often, so calls are made while everything goes through the tunnel.
     let gateway = format!(
@@ -217,9 +216,7 @@ fn a_default_route_goes_through_the_tunnel_and_is_taken_back() {
     net.up("a", &site).kill();
     assert_eq!(net.settled("a"), left);
     fs::remove_dir_all(net.folder.path().join("a.run")).expect("it was made");
-    let down = net.tunnel("a", "down").output().expect("it runs");
-    assert!(down.status.success(), "{}", text(&down.stderr));
-    assert!(text(&down.stderr).contains("unreachable 0.0.0.0/0"), "{}", text(&down.stderr));
+    net.tunnel("a", "down").complains(0, &["unreachable 0.0.0.0/0"]);
     assert_eq!(net.settled("a"), before, "after down of what was left");
     net.tunnel("a", "down sl0").complains(3, &["no gateway is running here"]);
 }
@@ -249,8 +246,7 @@ fn a_gateway_that_does_not_come_up_leaves_the_host_as_it_was() {
     assert_eq!(net.settled("a"), before, "the port was taken");
     drop(socket);
     // `check` reports the planned changes, and changes nothing.
-    let check = net.tunnel("a", &format!("check {path}")).output().expect("it runs");
-    assert!(check.status.success(), "{}", text(&check.stderr));
+    let check = net.tunnel("a", &format!("check {path}")).ends(0);
     for part in ["0.0.0.0/0, ::/0 go to the device sl0", "mark 0x53", "unreachable, until", "nftables"] {
         assert!(text(&check.stdout).contains(part), "{}", text(&check.stdout));
     }
@@ -445,8 +441,7 @@ fn packets_in_clear_that_claim_a_peers_network_are_refused() {
     let gateway = net.up("a", &site);
     refuses("while the gateway runs");
     // An administrator's firewall begins its own rules with this command.
-    let flushed = net.run("a", "nft", "flush ruleset");
-    assert!(flushed.status.success(), "{}", text(&flushed.stderr));
+    net.run("a", "nft", "flush ruleset").ends(0);
     gateway.says("the firewall table had vanished, and is set again");
     refuses("after all tables were taken away");
     gateway.kill();

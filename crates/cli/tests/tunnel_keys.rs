@@ -9,10 +9,9 @@ use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use network::pair::{OUTER, Pair};
 use network::{missing, namespaces};
@@ -193,8 +192,7 @@ fn no_words_of_a_gateway_move_the_cursor() {
     });
     for command in commands {
         let arguments = [&["tunnel"], command, &["--run", folder.path().to_str().expect("UTF-8")]].concat();
-        let output = sealane(&arguments).output().expect("it runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = sealane(&arguments).ends(0);
         let said = text(&output.stdout);
         let is_bad = |c: char| c.is_control() && c != '\n';
         assert!(!said.is_empty() && !said.contains(is_bad), "{command:?}: {said:?}");
@@ -255,8 +253,7 @@ fn processes_with_keys_leave_no_core_dump() {
     let (identity, peers, copy) = (at("identity"), at("peers"), at("copy"));
     let daemon = ["serve", &identity, "--listen", "127.0.0.1:0", "--identity", &identity];
     let daemon = [&daemon[..], &["--authorised-peers", &peers]].concat();
-    let made = sealane(&["id", "--identity", &identity]).output().expect("it runs");
-    assert!(made.status.success());
+    sealane(&["id", "--identity", &identity]).ends(0);
     let folder_served = folder.path().to_str().expect("UTF-8");
     let daemon: Vec<&str> =
         daemon.iter().enumerate().map(|(at, word)| if at == 1 { folder_served } else { word }).collect();

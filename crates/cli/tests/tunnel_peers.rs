@@ -10,12 +10,12 @@ use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use network::namespaces::{self, ip};
 use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
 use network::{Net, missing};
-use program::{eventually, set_mode, text, unless, wait_for};
+use program::{Ends, eventually, set_mode, text, unless, wait_for};
 
 /// Returns the reason why there can be no such test here.
 fn missing_nft() -> Option<String> {
@@ -28,8 +28,7 @@ fn missing_nft() -> Option<String> {
 
 /// Sends commands to the packet filter of a namespace.
 fn nft(namespace: &str, commands: &str) {
-    let output = namespaces::command(namespace, "nft").arg(commands).output().expect("ip runs");
-    assert!(output.status.success(), "{commands}: {}", text(&output.stderr));
+    namespaces::command(namespace, "nft").arg(commands).ends(0);
 }
 
 /// Ends the gateway of an end, unless it has ended by itself. Returns its exit code and its log since it was up.
@@ -182,8 +181,7 @@ fn behind_nat(tag: &str, keepalive: &str) -> Net {
     nft(&router, "add chain ip nat out { type nat hook postrouting priority 100 ; }");
     nft(&router, "add rule ip nat out oifname i1 masquerade");
     for timeout in ["nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"] {
-        let set = net.run("r", "sysctl", &format!("-qw net.netfilter.{timeout}=2"));
-        assert!(set.status.success(), "{}", text(&set.stderr));
+        net.run("r", "sysctl", &format!("-qw net.netfilter.{timeout}=2")).ends(0);
     }
     let keys = ["a", "b"].map(|host| net.key(host));
     let site = |listen: &str, inner: &str, key: &str, network: &str, more: &str| {

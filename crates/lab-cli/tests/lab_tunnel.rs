@@ -4,7 +4,7 @@
 #[path = "../../cli/tests/program/mod.rs"]
 mod program;
 
-use program::{sealane, skip, text, unless};
+use program::{Ends, sealane, skip, text, unless};
 use serde_json::Value;
 use std::process::Command;
 
@@ -25,9 +25,7 @@ fn missing() -> Option<String> {
 fn carrying(test: &str, between: &str) -> Vec<String> {
     let output = sealane(&["lab", "tunnel", "--topology", "host-host", "--only", test, "--between", between])
         .args(["--rounds", "1", "--seconds", "1", "--json"])
-        .output()
-        .expect("it starts");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+        .ends(0);
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let outcomes = report["outcomes"].as_array().expect("tables");
     let rates = outcomes.iter().filter(|outcome| outcome["experiment"]["id"] == "throughput");
@@ -59,8 +57,7 @@ fn the_macro_benchmarks_have_a_table_for_each_part() {
         ("primes", &["sieve"]),
         ("sshfs", &["build"]),
     ];
-    let output = sealane(&["lab", "macro", "--profile", "smoke", "--json"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = sealane(&["lab", "macro", "--profile", "smoke", "--json"]).ends(0);
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let outcomes = report["outcomes"].as_array().expect("outcomes");
     let skipped = report["skipped"].to_string();

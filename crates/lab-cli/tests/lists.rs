@@ -4,7 +4,7 @@
 #[path = "../../cli/tests/program/mod.rs"]
 mod program;
 
-use program::{events, sealane, text};
+use program::{Ends, events, sealane, text};
 use sealane_lab::inventory::ROWS;
 use std::collections::BTreeSet;
 
@@ -68,8 +68,7 @@ fn the_rows_of_the_papers_name_commands_that_parse() {
 fn what_a_row_says_is_printed() {
     for (command, part) in RUN {
         let words: Vec<&str> = command.split(' ').skip(1).collect();
-        let output = sealane(&words).output().expect("the program starts");
-        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        let output = sealane(&words).ends(0);
         assert!(text(&output.stdout).contains(part), "{command}: {}", text(&output.stdout));
     }
 }
@@ -78,8 +77,7 @@ fn what_a_row_says_is_printed() {
 #[test]
 fn one_claim_is_measured_again_and_printed_alone() {
     let run = |words: &str| {
-        let output = sealane(&["lab", "run", "O2", "--claim", words]).output().expect("the program starts");
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = sealane(&["lab", "run", "O2", "--claim", words]).ends(0);
         (text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
     };
     let (told, _) = run("2 CARDS, 32 threads");
@@ -100,8 +98,7 @@ fn a_home_that_does_not_exist_is_not_made() {
     let home = folder.path().join("home");
     for arguments in [&["lab", "run", "O2", "--json"][..], &["lab", "list"]] {
         let mut command = sealane(arguments);
-        let output = command.env("HOME", &home).env_remove("XDG_STATE_HOME").output().expect("it starts");
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        command.env("HOME", &home).env_remove("XDG_STATE_HOME").ends(0);
     }
     assert!(!home.exists());
 }

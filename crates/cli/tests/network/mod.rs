@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use namespaces::{End, ip};
 
-use crate::program::{self, Running, eventually, text, without};
+use crate::program::{self, Ends, Running, eventually, text, without};
 
 /// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
@@ -128,8 +128,7 @@ impl Net {
     /// Ends the gateway of `host` in an orderly way.
     #[track_caller]
     pub(crate) fn down(&self, host: &str) {
-        let output = self.tunnel(host, "down sl0").output().expect("it runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        self.tunnel(host, "down sl0").ends(0);
     }
 
     /// Returns the status of the gateway of `host`.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::namespaces::{self, End};
-use crate::program::{self, Running, eventually, pattern, secret, text, utf8};
+use crate::program::{self, Ends, Running, eventually, pattern, secret, text, utf8};
 
 /// Inner addresses of the two ends.
 pub(crate) const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
@@ -246,8 +246,7 @@ receive = {{ spi = {}, key-file = "receive.key" }}
     }
 
     pub(crate) fn status(&self, end: usize) -> serde_json::Value {
-        let output = self.output(end, &["status", "--json"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = self.output(end, &["status", "--json"]).ends(0);
         serde_json::from_slice(&output.stdout).expect("it is JSON")
     }
 

@@ -1,7 +1,7 @@
 //! A daemon behind a proxy: data that are sent to [`Served::place`] pass through the proxy, data streams included.
 
 use super::proxy::{Proxy, Tamper};
-use crate::program::{Running, sealane, text, write};
+use crate::program::{Ends, Running, sealane, text, write};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -19,8 +19,7 @@ pub(crate) struct Served {
 
 fn identify(home: &Path) -> String {
     fs::create_dir(home).expect("a folder");
-    let output = sealane(&["id"]).env("HOME", home).output().expect("the program starts");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = sealane(&["id"]).env("HOME", home).ends(0);
     text(&output.stdout).trim().to_owned()
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::network::namespaces::ip;
 use crate::network::strongswan::{self, StrongSwan};
 use crate::network::{self, Net};
-use crate::program::{sealane, skip, text, unless, wait_for};
+use crate::program::{Ends, sealane, skip, text, unless, wait_for};
 use crate::{INNER, P256, certificates, sas, secret, wait_for_words};
 
 /// The addresses of our gateway on its cables to two clients.
@@ -99,8 +99,7 @@ fn profiles(folder: &Path) -> Vec<String> {
         "--folder",
         &path(""),
     ];
-    let output = sealane(&arguments).output().expect("it runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = sealane(&arguments).ends(0);
     let again = sealane(&arguments).output().expect("it runs");
     assert!(!again.status.success() && text(&again.stderr).contains("exists"), "{}", text(&again.stderr));
     text(&output.stdout).lines().map(str::to_owned).collect()
@@ -174,17 +173,15 @@ fn a_user_imports_a_certificate_and_connects() {
     let folder = net.folder.path().to_owned();
     let path = |name: &str| folder.join(name).display().to_string();
     let user = "alice@example.org";
-    let made = sealane(&["tunnel", "pki", &path("people"), "--user", user]).output().expect("it runs");
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    sealane(&["tunnel", "pki", &path("people"), "--user", user]).ends(0);
     let site = gateway("users-ca = \"people/ca.crt\"");
     fs::write(folder.join("clients.toml"), format!("device = \"sl0\"\n{site}")).expect("a site file");
     let files = [path(&format!("people/{user}.crt")), path(&format!("people/{user}.key"))];
     let [certificate, key] = &files;
     let arguments = ["tunnel", "profile", &path("clients.toml"), user, "--folder", &path("")];
     let with = ["--certificate", certificate, "--private-key", key];
-    let output = sealane(&[&arguments[..], &with].concat()).output().expect("it runs");
+    let output = sealane(&[&arguments[..], &with].concat()).ends(0);
     let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
     let (_, rest) = said.split_once("devices ask for ").expect("the password is told");
     let password = rest.split(' ').next().expect("a word");
     // Another program imports what the profile for Android holds.

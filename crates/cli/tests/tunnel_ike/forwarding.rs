@@ -6,7 +6,7 @@ use std::fs;
 use super::clients::{GATEWAY, three_hosts};
 use super::{INNER, own_hosts, own_site, secret};
 use crate::network::{self, Net};
-use crate::program::{text, wait_for};
+use crate::program::{Ends, text, wait_for};
 
 fn sysctl(net: &Net, host: &str, setting: &str) -> String {
     let output = net.run(host, "sysctl", &format!("-n {setting}"));
@@ -115,8 +115,7 @@ fn a_firewall_in_the_way_is_named_with_a_rule_that_lets_packets_pass() {
     let check =
         |net: &Net| text(&net.tunnel("a", "check").arg(&path).output().expect("it runs").stdout).to_owned();
     let nft = |net: &Net, words: &str| {
-        let output = net.command("a", "nft", "").arg(words).output().expect("it runs");
-        assert!(output.status.success(), "{words}: {}", text(&output.stderr));
+        net.command("a", "nft", "").arg(words).ends(0);
     };
     let dropped = |said: &str| said.lines().filter(|line| line.contains("the firewall drops")).count();
     assert_eq!(dropped(&check(&net)), 0);

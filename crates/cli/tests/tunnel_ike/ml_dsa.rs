@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{INNER, own_hosts, own_site, transfer, wait_for_words};
 use crate::network::Net;
-use crate::program::text;
+use crate::program::{Ends, text};
 
 fn pki(net: &Net, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sealane"));
@@ -22,11 +22,9 @@ fn gateway(net: &mut Net, end: usize, allowed: bool) {
 #[test]
 fn certificates_of_ml_dsa_join_two_gateways_of_ours() {
     let Some(mut net) = own_hosts("md") else { return };
-    let output = pki(&net, &["--ml-dsa", "hq.example", "branch.example"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    pki(&net, &["--ml-dsa", "hq.example", "branch.example"]).ends(0);
     // A second call adds to the authority that is there, and other keys are not mixed with it.
-    let output = pki(&net, &["--ml-dsa", "more.example"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    pki(&net, &["--ml-dsa", "more.example"]).ends(0);
     let output = pki(&net, &["other.example"]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("add --ml-dsa"));
     gateway(&mut net, 0, true);
@@ -40,8 +38,7 @@ fn certificates_of_ml_dsa_join_two_gateways_of_ours() {
 #[test]
 fn a_gateway_without_the_option_says_what_it_takes() {
     let Some(mut net) = own_hosts("mo") else { return };
-    let output = pki(&net, &["--ml-dsa", "hq.example", "branch.example"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    pki(&net, &["--ml-dsa", "hq.example", "branch.example"]).ends(0);
     gateway(&mut net, 0, true);
     gateway(&mut net, 1, false);
     wait_for_words(&mut net, 1, "`ml-dsa = true` beside `listen` allows it");
