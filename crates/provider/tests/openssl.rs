@@ -81,8 +81,7 @@ impl World {
     }
 
     fn of(libraries: Option<&'static str>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = Engine::start(folder.path(), None);
+        let (folder, engine) = Engine::fresh();
         let keys = engine.give_keys();
         for (name, _) in &keys {
             let uri = Uri { name: (*name).to_owned(), socket: Some(engine.socket.clone()) };

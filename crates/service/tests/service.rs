@@ -54,8 +54,7 @@ const KINDS: [KeyKind; 10] = [
 
 #[test]
 fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (_folder, mut engine) = Engine::fresh();
     let mut client = engine.client();
     for (index, kind) in KINDS.into_iter().enumerate() {
         let info = client.generate(&format!("key-{index}"), kind).unwrap();
@@ -126,8 +125,7 @@ fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
 
 #[test]
 fn a_client_whose_service_restarts_goes_on_by_itself() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (_folder, mut engine) = Engine::fresh();
     let mut client = engine.client();
     client.generate("web", KeyKind::P256).unwrap();
     let key = client.open("web").unwrap();
@@ -146,8 +144,7 @@ fn a_client_whose_service_restarts_goes_on_by_itself() {
 
 #[test]
 fn what_the_policy_does_not_allow_does_not_happen() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (folder, mut engine) = Engine::fresh();
     let mut client = engine.client();
     for (name, kind) in [("web-1", KeyKind::P256), ("mail", KeyKind::P256)] {
         client.generate(name, kind).unwrap();
@@ -179,8 +176,7 @@ fn what_the_policy_does_not_allow_does_not_happen() {
 
 #[test]
 fn a_key_that_is_lent_or_removed_is_worth_nothing_elsewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (folder, engine) = Engine::fresh();
     let (mut one, mut other) = (engine.client(), engine.client());
     let own = PrivateKey::generate(KeyKind::Ed25519).unwrap();
     let key = one.lend(&own.to_pkcs8().unwrap()).unwrap();
@@ -201,8 +197,7 @@ fn a_key_that_is_lent_or_removed_is_worth_nothing_elsewhere() {
 
 #[test]
 fn a_key_that_was_replaced_is_not_taken_for_the_other_of_its_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let mut client = engine.client();
     client.generate("web", KeyKind::P256).unwrap();
     let old = client.open("web").unwrap();
@@ -217,8 +212,7 @@ fn a_key_that_was_replaced_is_not_taken_for_the_other_of_its_name() {
 
 #[test]
 fn keys_are_imported_in_the_forms_that_people_have() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (folder, engine) = Engine::fresh();
     let mut client = engine.client();
     let key = PrivateKey::generate(KeyKind::P256).unwrap();
     let der = key.to_pkcs8().unwrap();
@@ -270,8 +264,7 @@ fn encrypted_forms(folder: &std::path::Path, pem: &str, client: &mut Client, key
 
 #[test]
 fn many_jobs_under_way_come_back_with_their_own_answers() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let mut channel = Channel::connect(&engine.socket, "a test").unwrap();
     let mut expected = std::collections::BTreeMap::new();
     let mut answered = 0;
@@ -368,8 +361,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn a_call_outlives_many_connections_that_end() {
     const ENDED: usize = 12;
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (_folder, mut engine) = Engine::fresh();
     let mut client = engine.client();
     client.generate("web", KeyKind::Ed25519).unwrap();
     let key = client.open("web").unwrap();
@@ -390,8 +382,7 @@ fn a_call_outlives_many_connections_that_end() {
 
 #[test]
 fn tasks_share_one_connection() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (_folder, mut engine) = Engine::fresh();
     engine.client().generate("web", KeyKind::Ed25519).unwrap();
     let client = AsyncClient::connect(&engine.socket, "a test").unwrap();
     let key = client.open("web").unwrap();
@@ -445,8 +436,7 @@ impl Bare {
 
 #[test]
 fn a_client_that_lies_is_dropped_and_harms_nobody() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let mut honest = engine.client();
     honest.generate("web", KeyKind::Ed25519).unwrap();
     let key = honest.open("web").unwrap();
@@ -497,8 +487,7 @@ fn a_client_that_lies_is_dropped_and_harms_nobody() {
 
 #[test]
 fn a_client_that_takes_no_answers_is_not_computed_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let bare = Bare::connect(&engine);
     let mut producer = Producer::new(Direction::Requests);
     let mut push = |count: u64| {
@@ -557,8 +546,7 @@ fn records(sessions: &[Arc<Session>], number: u64, jobs: u32) -> Work {
 /// The service as an engine gives back each work once, as the inline engine makes it, while it ends and starts again.
 #[test]
 fn works_come_back_right_while_the_service_ends_and_starts_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut service = Engine::start(folder.path(), None);
+    let (_folder, mut service) = Engine::fresh();
     let aeads = [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
     let sessions: Vec<_> = aeads
         .into_iter()
@@ -640,8 +628,7 @@ fn works_come_back_right_while_the_service_ends_and_starts_again() {
 
 #[test]
 fn messages_that_make_no_sense_end_their_connection_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let mut honest = engine.client();
     for bytes in [&[0xff; 10][..], &[0; 1], &[1; 65_000]] {
         let socket = socket::connect_to(&engine.socket).unwrap();

@@ -5,7 +5,7 @@ use super::running::Running;
 use super::{PATIENCE, World, common, free_port, have, nginx, skip, wait_for};
 use sealane_client::Client;
 use sealane_service::service::bind_at;
-use sealane_service::{Audit, Kernels, Policy, Service, Settings, Stop};
+use sealane_service::{Policy, Service, Stop};
 use std::env;
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -31,21 +31,12 @@ const WORKERS: usize = 2;
 fn an_engine_of_a_process_of_its_own() {
     let Some(folder) = env::var_os(FOLDER) else { return };
     let listener = std::io::stdin().as_fd().try_clone_to_owned().expect("a socket");
-    let settings = Settings {
-        listeners: vec![listener],
-        vault: common::vault(Path::new(&folder)),
-        policy: Policy::of_users(&[common::user()]),
-        workers: 2,
-        kernels: Kernels::best(),
-        audit: Audit::nowhere(),
-        audits_uses: false,
-        memory_locked: false,
-        sealed_by: "a test".to_owned(),
-    };
+    let vault = common::vault(Path::new(&folder));
+    let settings = common::settings(listener, vault, Policy::of_users(&[common::user()]));
     Service::start(settings, &Stop::new().expect("a switch")).expect("a service").run().expect("it serves");
 }
 
-/// Starts an engine.
+/// The engine is this program itself, which listens at a socket that stays when it ends.
 fn start_engine(folder: &Path, listener: BorrowedFd<'_>) -> Running {
     let mut command = Command::new(env::current_exe().expect("a program"));
     command.args(["--exact", "killed::an_engine_of_a_process_of_its_own", "--nocapture"]);

@@ -40,6 +40,21 @@ pub(crate) fn listener(socket: &Path) -> OwnedFd {
     once_free(|| bind_at(socket), |error| matches!(error, ServiceError::InUse { .. }))
 }
 
+/// Returns the settings of a service for tests.
+pub(crate) fn settings(listener: OwnedFd, vault: Vault, policy: Policy) -> Settings {
+    Settings {
+        listeners: vec![listener],
+        vault,
+        policy,
+        workers: 2,
+        kernels: Kernels::best(),
+        audit: Audit::nowhere(),
+        audits_uses: false,
+        memory_locked: false,
+        sealed_by: "a test".to_owned(),
+    }
+}
+
 /// A running service. It ends when the value is dropped.
 pub(crate) struct Engine {
     pub(crate) socket: PathBuf,
@@ -49,6 +64,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// Starts the service in a new folder, for a user who may do everything.
+    pub(crate) fn fresh() -> (tempfile::TempDir, Self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = Self::start(folder.path(), None);
+        (folder, engine)
+    }
+
     /// Starts the service in a folder that outlives it. Without a policy, the user of this process may do everything.
     pub(crate) fn start(folder: &Path, policy: Option<&str>) -> Self {
         let socket = folder.join("socket");
@@ -68,18 +90,8 @@ impl Engine {
             Some(text) => Policy::parse(text, &Names::default()).expect("a policy"),
             None => Policy::of_users(&[rustix::process::geteuid().as_raw()]),
         };
-        let settings = Settings {
-            listeners: vec![listener],
-            vault: self.vault(),
-            policy,
-            workers: 2,
-            kernels: Kernels::best(),
-            audit: Audit::nowhere(),
-            audits_uses: false,
-            memory_locked: false,
-            sealed_by: "a test".to_owned(),
-        };
         let stop = Stop::new().expect("a switch");
+        let settings = settings(listener, vault(&self.folder), policy);
         let service = Service::start(settings, &stop).expect("a service");
         let thread = thread::spawn(move || service.run().expect("it serves"));
         self.running = Some((stop, thread));
@@ -89,10 +101,6 @@ impl Engine {
     pub(crate) fn change_policy(&self, text: &str) {
         let policy = Policy::parse(text, &Names::default()).expect("a policy");
         self.running.as_ref().expect("it runs").0.change_policy(policy);
-    }
-
-    fn vault(&self) -> Vault {
-        vault(&self.folder)
     }
 
     pub(crate) fn stop(&mut self) {

@@ -15,8 +15,7 @@ const SIGN: Operation = Operation::SignMlDsa { is_deterministic: false };
 #[test]
 fn a_list_of_long_keys_comes_in_parts() {
     const KEYS: usize = 40;
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let mut client = engine.client();
     let kind = KeyKind::MlDsa(MlDsaSet::MlDsa87);
     for number in 0..KEYS {
@@ -28,8 +27,7 @@ fn a_list_of_long_keys_comes_in_parts() {
 
 #[test]
 fn signatures_that_wait_are_made_together_and_each_is_right() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let mut client = engine.client();
     for set in MlDsaSet::ALL {
         let name = KeyKind::MlDsa(set).to_string();
@@ -73,8 +71,7 @@ fn signatures_that_wait_are_made_together_and_each_is_right() {
 /// A key is imported in any form, comes back after a restart, and can be lent.
 #[test]
 fn keys_without_a_seed_are_kept_and_lent() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (_folder, mut engine) = Engine::fresh();
     let set = MlDsaSet::MlDsa65;
     let theirs = sealane_transform::ml_dsa::MlDsaPrivateKey::from_seed(
         sealane_transform::ml_dsa::MlDsaSet::MlDsa65,

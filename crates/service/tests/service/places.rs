@@ -107,8 +107,7 @@ fn a_rate_is_not_renewed_by_a_new_connection() {
 
 #[test]
 fn a_key_that_was_imported_again_is_opened_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::start(folder.path(), None);
+    let (_folder, engine) = Engine::fresh();
     let pkcs8 = PrivateKey::generate(KeyKind::P256).unwrap().to_pkcs8().unwrap();
     let (mut server, mut operator) = (engine.client(), engine.client());
     operator.import("web", &pkcs8, None).unwrap();
@@ -122,8 +121,7 @@ fn a_key_that_was_imported_again_is_opened_again() {
 
 #[test]
 fn a_key_and_the_one_before_it_work_side_by_side() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (folder, mut engine) = Engine::fresh();
     let new_key = || PrivateKey::generate(KeyKind::P256).unwrap().to_pkcs8().unwrap();
     let (first, second) = (new_key(), new_key());
     let (mut server, mut operator) = (engine.client(), engine.client());

@@ -68,8 +68,7 @@ enum Kind {
 
 #[test]
 fn a_program_with_the_client_of_the_last_version_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut engine = Engine::start(folder.path(), None);
+    let (_folder, mut engine) = Engine::fresh();
     engine.client().generate("web", KeyKind::Ed25519).unwrap();
     let connection = socket::connect_to(&engine.socket).unwrap();
     let ask = |ask: &Ask| {
