@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_uchar, c_void};
 type CryptingContext = Context<Crypting>;
 
 pub(super) static TABLE: &[Dispatch] = table![
-    1 => CryptingContext::new,
+    1 => CryptingContext::begin,
     2 => CryptingContext::init,
     3 => encrypt,
     4 => CryptingContext::init,
@@ -26,7 +26,7 @@ pub(super) static TABLE: &[Dispatch] = table![
 ];
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null; `plaintext` has `plaintext_length` bytes or
 /// is null.
 unsafe extern "C" fn encrypt(
@@ -37,7 +37,7 @@ unsafe extern "C" fn encrypt(
     plaintext: *const c_uchar,
     plaintext_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `begin`, and bytes with their lengths.
     let (own, plaintext) = unsafe { (CryptingContext::shared(context), bytes(plaintext, plaintext_length)) };
     own.core.succeeds(|| {
         let most = own.value.size()?;
@@ -47,7 +47,7 @@ unsafe extern "C" fn encrypt(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null; `ciphertext` has `ciphertext_length` bytes or
 /// is null.
 unsafe extern "C" fn decrypt(
@@ -58,7 +58,7 @@ unsafe extern "C" fn decrypt(
     ciphertext: *const c_uchar,
     ciphertext_length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their lengths.
+    // SAFETY: OpenSSL hands in a value of `begin`, and bytes with their lengths.
     let (own, ciphertext) =
         unsafe { (CryptingContext::shared(context), bytes(ciphertext, ciphertext_length)) };
     own.core.succeeds(|| {
@@ -99,10 +99,10 @@ impl Settable for Crypting {
 described! { gettable_params(*mut c_void, *mut c_void): c"pad-mode" => UTF8_STRING }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy;
 /// `array`.
 unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and an array with a terminator.
+    // SAFETY: OpenSSL hands in a value of `begin`, and an array with a terminator.
     let (own, params) = unsafe { (CryptingContext::shared(context), Params::new(array)) };
     let padding = own.value.padding;
     let filled = params.fill_number(c"pad-mode", padding.number())

@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_uchar, c_void};
 type AgreeingContext = Context<Agreeing>;
 
 pub(super) static TABLE: &[Dispatch] = table![
-    1 => AgreeingContext::new,
+    1 => AgreeingContext::begin,
     2 => AgreeingContext::init,
     3 => derive,
     4 => set_peer,
@@ -23,17 +23,17 @@ pub(super) static TABLE: &[Dispatch] = table![
 ];
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy;
 /// `peer` is null or a key.
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and a key of this provider.
+    // SAFETY: OpenSSL hands in a value of `begin`, and a key of this provider.
     let (own, peer) = unsafe { (AgreeingContext::of(context), key_of(peer)) };
     let core = own.core;
     core.succeeds(|| own.value.set_peer(peer.ok_or(Reason::NoKey)?))
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy;
 /// `length` is writable; `out` has `capacity` bytes or is null.
 unsafe extern "C" fn derive(
     context: *mut c_void,
@@ -41,7 +41,7 @@ unsafe extern "C" fn derive(
     length: *mut usize,
     capacity: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`.
+    // SAFETY: OpenSSL hands in a value of `begin`.
     let own = unsafe { AgreeingContext::shared(context) };
     own.core.succeeds(|| {
         let most = own.value.size()?;

@@ -318,7 +318,7 @@ unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c
 type KemContext = Context<Option<Key>>;
 
 pub(super) static TABLE: &[Dispatch] = table![
-    1 => KemContext::new,
+    1 => KemContext::begin,
     2 => init,
     3 => encapsulate,
     4 => init,
@@ -328,10 +328,10 @@ pub(super) static TABLE: &[Dispatch] = table![
 ];
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy; `key`
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy; `key`
 /// is null or a key of this module. The array is not used.
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`.
+    // SAFETY: OpenSSL hands in a value of `begin`.
     let own = unsafe { KemContext::of(context) };
     let core = own.core;
     core.succeeds(|| {
@@ -349,7 +349,7 @@ fn content(context: &KemContext) -> Result<&Kem, Reason> {
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy.
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy.
 /// `out_length` is null, or a readable and writable number, aligned; `out` is null, or writable for as many
 /// bytes as `out_length` states, or the ciphertext's length if that is null. The same holds for `secret` and
 /// `secret_length`, with [`SECRET_BYTES`].
@@ -360,7 +360,7 @@ unsafe extern "C" fn encapsulate(
     secret: *mut c_uchar,
     secret_length: *mut usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`.
+    // SAFETY: OpenSSL hands in a value of `begin`.
     let own = unsafe { KemContext::shared(context) };
     own.core.succeeds(|| {
         // SAFETY: OpenSSL hands in places for the lengths or null, and buffers of these lengths or null.
@@ -380,7 +380,7 @@ unsafe extern "C" fn encapsulate(
 }
 
 /// # Safety
-/// The contract of provider functions, see [`super`]: `context` is a value of `new` or a copy;
+/// The contract of provider functions, see [`super`]: `context` is a value of `begin` or a copy;
 /// `ciphertext` has `length` bytes or is null. `secret_length` is null, or a readable and writable number,
 /// aligned; `secret` is null, or writable for as many bytes as `secret_length` states, or [`SECRET_BYTES`] if
 /// that is null.
@@ -391,7 +391,7 @@ unsafe extern "C" fn decapsulate(
     ciphertext: *const c_uchar,
     length: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL hands in a value of `new`, and bytes with their length.
+    // SAFETY: OpenSSL hands in a value of `begin`, and bytes with their length.
     let (own, ciphertext) = unsafe { (KemContext::shared(context), bytes(ciphertext, length)) };
     own.core.succeeds(|| {
         // SAFETY: OpenSSL hands in a place for the length or null, and a buffer of that length or null.

@@ -258,7 +258,7 @@ impl<T: Clone> Context<T> {
 impl<T: Default> Context<T> {
     /// # Safety
     /// The contract of provider functions, see [`self`]: `provider`.
-    unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
+    unsafe extern "C" fn begin(provider: *mut c_void) -> *mut c_void {
         // SAFETY: OpenSSL hands in the context of this provider.
         let core = unsafe { Context::<()>::shared(provider) }.core;
         Self::give(core, T::default())
