@@ -57,7 +57,9 @@ fn day(version: &str) -> Option<u32> {
 
 fn wireguard_go() -> Result<Peer, String> {
     let how = "`GOBIN=/usr/local/bin go install golang.zx2c4.com/wireguard@latest` brings one";
-    let found = ["wireguard", "wireguard-go"].into_iter().find_map(|program| Some((program, said(program, "--version")?)));
+    let found = ["wireguard", "wireguard-go"]
+        .into_iter()
+        .find_map(|program| Some((program, said(program, "--version")?)));
     let (program, version) = found.ok_or_else(|| format!("wireguard-go: not here; {how}"))?;
     if day(&version).is_none_or(|day| day < WIREGUARD_GO_MIN) {
         return Err(format!("{version} is too old to be compared with; {how}"));

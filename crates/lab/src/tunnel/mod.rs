@@ -132,8 +132,23 @@ const STUDIES: &[Study] = &[
 
 /// The connections between the hosts, by their names in results.
 pub const PEERS: [&str; 17] = [
-    CLEAR.0, HTTPS.0, NATIVE, OWN, CARD, PROCESSOR, HYBRID, WAYS[0].0, WAYS[1].0, WAYS[2].0, WAYS[3].0,
-    WAYS[4].0, NULL.0, RIVAL.0, "boringtun", "libipsec", "openvpn",
+    CLEAR.0,
+    HTTPS.0,
+    NATIVE,
+    OWN,
+    CARD,
+    PROCESSOR,
+    HYBRID,
+    WAYS[0].0,
+    WAYS[1].0,
+    WAYS[2].0,
+    WAYS[3].0,
+    WAYS[4].0,
+    NULL.0,
+    RIVAL.0,
+    "boringtun",
+    "libipsec",
+    "openvpn",
 ];
 
 /// The default suite of a site file, which protects most users' packets.

@@ -54,7 +54,11 @@ pub(crate) static HASH: Hash = hash("sha256", INITIAL, lanes::<sha256_lanes::Sha
 /// Its digest is the first seven words of the state.
 pub(crate) static HASH_224: Hash = hash("sha224", INITIAL_224, lanes::<sha256_lanes::Sha224>);
 
-const fn hash(name: &'static str, initial: [u32; 8], lanes: fn(Features, usize) -> Option<HashLanes>) -> Hash {
+const fn hash(
+    name: &'static str,
+    initial: [u32; 8],
+    lanes: fn(Features, usize) -> Option<HashLanes>,
+) -> Hash {
     Hash {
         name,
         initial,
