@@ -310,7 +310,7 @@ fn extended_numbers_go_on_where_the_short_ones_end() {
     for end in [0, 1] {
         pair.kill(end);
         let extended = "[peers.manual]\nextended-sequence-numbers = true\n";
-        pair.edit_site(end, "[peers.manual]\n", extended);
+        assert!(pair.edit_site(end, "[peers.manual]\n", extended));
         let counter = pair.folders[end].path().join("send.key.counter");
         fs::write(&counter, format!("{:020}\n", (1u64 << 32) - 8000)).expect("a counter file");
     }
@@ -348,7 +348,7 @@ fn a_counter_that_was_rolled_back_is_heard_by_nobody() {
         pair.status(1)
     );
     // Nonces made from the counter would have been repeated, so such a suite requires the user's explicit consent.
-    pair.edit_site(0, CBC.0, "aes-128-ctr+hmac-sha256-128");
+    assert!(pair.edit_site(0, CBC.0, "aes-128-ctr+hmac-sha256-128"));
     refused(&pair.output(0, &["check", &pair.site(0)]), &["--allow-manual-counter"]);
 }
 

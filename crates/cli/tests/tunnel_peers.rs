@@ -271,7 +271,7 @@ impl Drop for Names {
 fn named(pair: &mut Pair) -> Names {
     pair.kill(0);
     let endpoint = format!("endpoint = \"{}:4500\"", OUTER[1]);
-    pair.edit_site(0, &endpoint, "endpoint = \"Branch.test:4500\"");
+    assert!(pair.edit_site(0, &endpoint, "endpoint = \"Branch.test:4500\""));
     let names = Names::new(pair, "10.90.0.9");
     pair.up(0);
     names
@@ -288,6 +288,7 @@ fn follows_the_name(mut pair: Pair) {
     let far = &pair.names[1];
     ip(&format!("-n {far} address del {}/24 dev o1", OUTER[1]));
     ip(&format!("-n {far} address add 10.90.0.55/24 dev o1"));
+    // A site whose peers know its key may listen at all addresses.
     pair.edit_site(1, OUTER[1], "10.90.0.55");
     names.set("10.90.0.55");
     pair.up(1);

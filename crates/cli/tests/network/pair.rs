@@ -271,13 +271,12 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         utf8(&self.folders[end].path().join("site.toml")).to_owned()
     }
 
-    /// Replaces a part of the site file of an end.
-    #[track_caller]
-    pub(crate) fn edit_site(&self, end: usize, from: &str, to: &str) {
+    /// Replaces a part of the site file of an end. Returns whether it was there.
+    pub(crate) fn edit_site(&self, end: usize, from: &str, to: &str) -> bool {
         let site = self.site(end);
         let known = fs::read_to_string(&site).expect("a site file");
-        assert!(known.contains(from), "{known}");
         fs::write(site, known.replace(from, to)).expect("a site file");
+        known.contains(from)
     }
 
     /// Returns the number of pieces into which an end's kernel has cut packets.
