@@ -306,6 +306,11 @@ fn a_change_while_reading_is_noticed() {
         change(&dir.path().join("x"));
         assert!(!file.unchanged());
     }
+    // Another file takes its name.
+    let file = source.reader().open(0, &name).expect("opens");
+    fs::write(dir.path().join("y"), "else").expect("written");
+    fs::rename(dir.path().join("y"), dir.path().join("x")).expect("renamed");
+    assert!(file.unchanged());
 }
 
 #[test]
