@@ -106,8 +106,9 @@ fn the_path_decides_how_many_streams_there_are() {
     let output = behind(&far, &copy(&large, "far"));
     assert!(streams(&output) >= 8, "a long path is worth more: {}", streams(&output));
     assert!(fs::read(folder.path().join("far")).unwrap() == fs::read(&large).unwrap());
-    // A file that fits into a few segments is not worth another connection.
-    assert_eq!(streams(&behind(&far, &copy(&small, "tiny"))), at_first);
+    // A file that fits into a few segments is not worth another connection; it may end before all of the first ones are there.
+    let tiny = streams(&behind(&far, &copy(&small, "tiny")));
+    assert!(tiny <= at_first, "{tiny} of {at_first}");
 }
 
 /// The environment variable that makes the test below take its place behind the link.
