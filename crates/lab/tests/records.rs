@@ -13,13 +13,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the folder of the record of 16 processors; `None` if nothing here expands it.
-fn record() -> Option<PathBuf> {
+/// The record of 16 processors.
+const SIXTEEN: &str = "sapphire-rapids-16";
+/// A record of all studies, on two processors.
+const ALL: &str = "zen4-2";
+
+/// Returns the folder of a record; `None` if nothing here expands it.
+fn record(name: &str) -> Option<PathBuf> {
     if Command::new("xz").arg("--version").output().is_err() {
         skip::skip("xz is missing");
         return None;
     }
-    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/sapphire-rapids-16"))
+    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results").join(name))
 }
 
 /// Returns the record's reports by the names of their files; files that are no reports are left out.
@@ -69,16 +74,21 @@ fn show(site: &Path) {
 
 /// A site is made of the compressed files, and every claim that it decides is computed from samples of the record.
 #[test]
-fn a_site_is_made_of_a_committed_record() {
-    let Some(from) = record() else { return };
-    let place = tempfile::tempdir().expect("a folder");
-    let built = site::build(&from, &[], &place.path().join("site"), &Times::default()).expect("a site");
-    assert!(built.measured > 10, "{built:?}");
+fn a_site_is_made_of_each_committed_record() {
     // Rates of kernels are lines of their own, and no report.
-    assert_eq!(built.skipped.len(), 1, "{:?}", built.skipped);
-    assert!(built.skipped[0].contains("speed.json.xz"), "{:?}", built.skipped);
-    assert!(!place.path().join("site/machines.html").exists());
-    assert!(claims(&place.path().join("site")).iter().any(|(_, one)| one.verdict == Verdict::Holds));
+    for (name, measured_min, others) in [(SIXTEEN, 10, &["speed.json.xz"][..]), (ALL, 70, &[])] {
+        let Some(from) = record(name) else { return };
+        let place = tempfile::tempdir().expect("a folder");
+        let built =
+            site::build(&from, &[], &place.path().join("site"), &Times::default()).expect("a site");
+        assert!(built.measured > measured_min, "{built:?}");
+        assert_eq!(built.skipped.len(), others.len(), "{:?}", built.skipped);
+        for (skipped, other) in built.skipped.iter().zip(others) {
+            assert!(skipped.contains(other) && skipped.contains("no report"), "{skipped}");
+        }
+        assert!(!place.path().join("site/machines.html").exists());
+        assert!(claims(&place.path().join("site")).iter().any(|(_, one)| one.verdict == Verdict::Holds));
+    }
 }
 
 /// Changes what one claim of a report found, by the times of one of its cells, and returns the claim's sentence.
@@ -112,7 +122,7 @@ fn turn_one_over(report: &mut Report) -> String {
 
 #[test]
 fn records_stand_side_by_side_and_what_cannot_be_compared_is_marked() {
-    let Some(from) = record() else { return };
+    let Some(from) = record(SIXTEEN) else { return };
     let place = tempfile::tempdir().expect("a folder");
     let usual = reports(&from);
     let mut other = usual.clone();
@@ -163,7 +173,7 @@ fn records_stand_side_by_side_and_what_cannot_be_compared_is_marked() {
 /// The same sentence about another number of lanes is shown beside ours, and not compared.
 #[test]
 fn sentences_with_other_numbers_are_not_compared() {
-    let Some(from) = record() else { return };
+    let Some(from) = record(SIXTEEN) else { return };
     let place = tempfile::tempdir().expect("a folder");
     let mut other = reports(&from);
     other.retain(|name, _| name == "stacks");
@@ -185,7 +195,7 @@ fn sentences_with_other_numbers_are_not_compared() {
 /// On a machine that was never quiet no claim is decided, whatever its study: neither what holds nor what does not.
 #[test]
 fn a_record_of_a_busy_machine_decides_nothing() {
-    let Some(from) = record() else { return };
+    let Some(from) = record(SIXTEEN) else { return };
     let place = tempfile::tempdir().expect("a folder");
     let mut busy = reports(&from);
     let outcomes = |reports: &mut BTreeMap<String, Report>, with: &mut dyn FnMut(&mut Outcome)| {

@@ -170,9 +170,10 @@ impl Report {
 
     /// Reads a report back, to render it again.
     pub fn from_json(text: &str) -> Result<Self, LabError> {
-        let report: Self = serde_json::from_str(text).map_err(|error| LabError::Render(error.to_string()))?;
+        let none = |why: String| LabError::Unavailable(format!("this is no report of a study: {why}"));
+        let report: Self = serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
         if report.format != FORMAT {
-            return Err(LabError::Render(format!("layout {} is not {FORMAT}", report.format)));
+            return Err(none(format!("layout {} is not {FORMAT}", report.format)));
         }
         Ok(report)
     }
