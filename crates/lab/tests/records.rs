@@ -79,8 +79,7 @@ fn a_site_is_made_of_each_committed_record() {
     for (name, measured_min, others) in [(SIXTEEN, 10, &["speed.json.xz"][..]), (ALL, 70, &[])] {
         let Some(from) = record(name) else { return };
         let place = tempfile::tempdir().expect("a folder");
-        let built =
-            site::build(&from, &[], &place.path().join("site"), &Times::default()).expect("a site");
+        let built = site::build(&from, &[], &place.path().join("site"), &Times::default()).expect("a site");
         assert!(built.measured > measured_min, "{built:?}");
         assert_eq!(built.skipped.len(), others.len(), "{:?}", built.skipped);
         for (skipped, other) in built.skipped.iter().zip(others) {
