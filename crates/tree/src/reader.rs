@@ -381,14 +381,14 @@ impl OpenFile {
         Ok(filled)
     }
 
-    /// Returns false if the file has been written, cut, grown or touched since it was opened. That it has lost or won a name changes
-    /// nothing, although it counts as a change of the file.
+    /// Returns false if the file has been written, cut, grown or touched since it was opened. That it has lost a name, to another file
+    /// or altogether, changes nothing, although it counts as a change of the file.
     pub fn unchanged(&self) -> bool {
         fstat(&self.fd).is_ok_and(|stat| {
             let now = Metadata::from_stat(&stat, false);
             now.size_bytes == self.metadata.size_bytes
                 && now.modified == self.metadata.modified
-                && (changed(&stat) == self.changed || wide(stat.st_nlink) != self.links)
+                && (changed(&stat) == self.changed || wide(stat.st_nlink) < self.links)
         })
     }
 
