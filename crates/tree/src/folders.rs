@@ -262,13 +262,7 @@ impl Folders {
 
     /// Visits folders until there are none: each thread of the search calls this.
     pub fn visit(&self, visitor: &mut impl Visitor) {
-        let mut own = Own {
-            names: Vec::with_capacity(BATCH_BYTES),
-            xattrs: if self.rules.xattrs.any() { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
-            below: Vec::new(),
-            rules: FolderRules::new(Arc::clone(&self.rules.files)),
-            root: 0,
-        };
+        let mut own = self.own();
         while let Some((root, below)) = self.take() {
             let goes_on = self.folder(root, &below, &mut own, visitor);
             let mut state = self.state();
@@ -279,6 +273,27 @@ impl Folders {
             if !goes_on {
                 self.stop();
             }
+        }
+    }
+
+    /// Visits a folder alone, given by its root and its name on the wire, whatever else there is to be found.
+    pub fn visit_only(&self, (root, path): (u32, &[u8]), visitor: &mut impl Visitor) {
+        let Some(of) = self.roots.get(root as usize) else { return };
+        let below = match path.strip_prefix(&*of.prefix) {
+            Some(below) if of.prefix.is_empty() || below.is_empty() => below,
+            Some([b'/', below @ ..]) => below,
+            _ => return,
+        };
+        self.folder(root, below, &mut self.own(), visitor);
+    }
+
+    fn own(&self) -> Own {
+        Own {
+            names: Vec::with_capacity(BATCH_BYTES),
+            xattrs: if self.rules.xattrs.any() { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
+            below: Vec::new(),
+            rules: FolderRules::new(Arc::clone(&self.rules.files)),
+            root: 0,
         }
     }
 

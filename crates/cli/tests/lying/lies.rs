@@ -4,9 +4,10 @@
 
 use super::{Liar, Line, hello};
 use sealane_copy::proto::compression::Compressor;
-use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
+use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode, path_hash};
 use sealane_copy::proto::message::{
-    Complete, Finished, FolderDigest, Have, Held, MasterSecret, Message, Numbered, Partial, Piece, Request,
+    Complete, Finished, FolderDigest, Have, Held, List, MasterSecret, Message, Numbered, Partial, Piece,
+    Request,
 };
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
 use sealane_copy::{
@@ -537,6 +538,20 @@ fn folders(count: usize, digest: u8) -> Message {
     Message::Folders(vec![FolderDigest { path: [7; 16], digest: [digest; 16] }; count])
 }
 
+/// Tells of one folder, which the sender has as well, in another state.
+fn differing(liar: &mut Liar) {
+    liar.tell(&folders(0, 0));
+    let folder = FolderDigest { path: path_hash(&path("asked")), digest: [9; 16] };
+    liar.tell(&Message::Folders(vec![folder]));
+    liar.tell(&Message::FoldersEnd);
+}
+
+/// Returns a list of files that there are not.
+fn list(folder: u32) -> List {
+    let held = |number| Held { identity: [number; 16], attributes: [number; 8] };
+    List { folder, done: (0..100).map(held).collect(), ..List::default() }
+}
+
 /// Lies of a sender about the folders that differ: the receiver has two.
 pub(crate) const ANSWERS: &[Claim] = &[
     ("a folder that was never told", Refused, |liar| liar.tell(&Message::Differ(vec![2]))),
@@ -583,6 +598,23 @@ pub(crate) const CLAIMS: &[Claim] = &[
     ("folders again after their end", Refused, |liar| {
         liar.tell(&folders(0, 0));
         liar.tell(&Message::FoldersEnd);
+        liar.tell(&folders(0, 0));
+    }),
+    ("files of a folder that it was not asked for", Refused, |liar| {
+        differing(liar);
+        liar.tell(&Message::Lists(vec![list(1)]));
+    }),
+    ("files of one folder twice", Refused, |liar| {
+        differing(liar);
+        liar.tell(&Message::Lists(vec![list(0), list(0)]));
+    }),
+    ("files of a folder that nobody has", Harmless, |liar| {
+        differing(liar);
+        liar.tell(&Message::Lists(vec![list(0)]));
+        liar.tell(&Message::HaveEnd);
+    }),
+    ("folders amid the files of folders", Refused, |liar| {
+        differing(liar);
         liar.tell(&folders(0, 0));
     }),
     ("one folder told many times", Harmless, |liar| {

@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 18;
+pub const PROTOCOL_VERSION: u16 = 19;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -202,6 +202,9 @@ pub enum Message {
     /// Sender to receiver, if entries that the source does not have are deleted and versions are compared: the numbers of
     /// folders that it does not have, of which the receiver tells the versions of files only; they rise as in `Differ`.
     Gone(Vec<u32>),
+    /// Receiver to sender, after `DifferEnd`: all files of some of the folders that differ, for the sender to compare with
+    /// its own while they come. Files of longer folders come as `Have`. Also as a sign of life.
+    Lists(Vec<List>),
 }
 
 /// A request for a signature.
@@ -450,6 +453,19 @@ pub struct Have {
     pub versions: Vec<VersionHeld>,
 }
 
+/// All files of one folder that the receiver has, but links and those of other kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct List {
+    /// The number of the folder, as in `Differ`.
+    pub folder: u32,
+    /// The files.
+    pub done: Vec<Held>,
+    /// Their times, if these matter.
+    pub dated: Vec<Dated>,
+    /// Their sizes, if they may be compared as other versions.
+    pub versions: Vec<VersionHeld>,
+}
+
 /// A file of which the receiver has a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionHeld {
@@ -598,6 +614,8 @@ pub const LISTED_MESSAGES_MAX: u16 = 16;
 
 /// The number of identities per `Have`, well below the channel's frame limit.
 pub const HAVE_PER_MESSAGE: usize = 16 * 1024;
+/// The maximum number of files in a folder that is told in one piece.
+pub const LIST_FILES_MAX: usize = HAVE_PER_MESSAGE / 4;
 /// The number of folders per `Folders` and of numbers per `Differ`.
 pub const FOLDERS_PER_MESSAGE: usize = 2048;
 /// The number of pieces per `Have`.
@@ -619,6 +637,11 @@ mod tests {
             Message::Differ(vec![0, 7, u32::MAX]),
             Message::DifferEnd,
             Message::Gone(vec![1, 2]),
+            Message::Lists(vec![List {
+                folder: 3,
+                done: vec![Held { identity: [1; 16], attributes: [2; 8] }],
+                ..List::default()
+            }]),
             Message::Version { file: 3, path: RelativePath::new("a").unwrap(), elsewhere: Some([7; 16]) },
             Message::VersionSize { file: 3, bytes: Some(9) },
             Message::Sign(Sign {

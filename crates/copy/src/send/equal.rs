@@ -1,18 +1,36 @@
-//! The folders that both ends have seen to be equal: nothing of them is sent, or looked at again.
+//! The folders that both ends have seen to be equal, or nearly so: nothing of them but what differs is sent, or looked at again.
 //!
-//! Guarantees: about 30 bytes of memory per folder, none per entry.
+//! Guarantees: about 30 bytes of memory per folder, and as many per file that differs in a folder that is nearly equal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::proto::entry::bytes_hash;
+use sealane_tree::RelativePath;
+
+use crate::proto::entry::{bytes_hash, path_hash};
 
 /// The folders that are equal at both ends.
 #[derive(Debug, Default)]
 pub(crate) struct Equal {
     /// Each with the number of its entries if none of them is a folder, else [`Self::WITH_FOLDERS`].
-    folders: HashMap<(u32, [u8; 16]), u32>,
-    /// The bytes of their files.
+    folders: HashMap<Folder, u32>,
+    /// Folders of which all files are equal but those that have changed.
+    nearly: HashSet<Folder>,
+    changed: HashSet<[u8; 16]>,
+    /// The bytes of the files that are equal.
     pub(crate) bytes: u64,
+}
+
+/// The number of a root, and the hash of a path.
+type Folder = (u32, [u8; 16]);
+
+/// How far a folder is at the receiver as it is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    Unknown,
+    /// All files are, but those that have changed. Nothing is known of other entries.
+    Nearly,
+    /// All entries are.
+    Whole,
 }
 
 impl Equal {
@@ -25,13 +43,44 @@ impl Equal {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
+    /// Adds a folder whose files, but those `changed`, are equal and of this many bytes. All are given by the hashes of their paths.
+    pub(crate) fn add_nearly(
+        &mut self,
+        root: u32,
+        path_hash: [u8; 16],
+        bytes: u64,
+        changed: impl IntoIterator<Item = [u8; 16]>,
+    ) {
+        self.nearly.insert((root, path_hash));
+        self.changed.extend(changed);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.folders.is_empty()
+        self.folders.is_empty() && self.nearly.is_empty()
     }
 
     /// Returns whether the folder of this path below the target, of the source's root `root`, is equal.
     pub(crate) fn has(&self, root: u32, path: &[u8]) -> bool {
-        !self.folders.is_empty() && self.folders.contains_key(&(root, bytes_hash(path)))
+        self.likeness(root, path) == Likeness::Whole
+    }
+
+    /// Returns how far the folder of this path below the target, of the source's root `root`, is equal.
+    pub(crate) fn likeness(&self, root: u32, path: &[u8]) -> Likeness {
+        if self.is_empty() {
+            return Likeness::Unknown;
+        }
+        let folder = (root, bytes_hash(path));
+        match self.folders.contains_key(&folder) {
+            true => Likeness::Whole,
+            false if self.nearly.contains(&folder) => Likeness::Nearly,
+            false => Likeness::Unknown,
+        }
+    }
+
+    /// Returns whether this file has changed, of a folder that is nearly equal.
+    pub(crate) fn has_changed(&self, path: &RelativePath) -> bool {
+        self.changed.contains(&path_hash(path))
     }
 
     /// Returns the number of entries in an equal folder that has no folders, and so need not be looked into again.

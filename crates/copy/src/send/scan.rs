@@ -15,7 +15,7 @@ use crate::{
         message::HAVE_PER_MESSAGE,
     },
     send::{
-        equal::Equal,
+        equal::{Equal, Likeness},
         fill::Filling,
         lane::Sending,
         work::{Candidate, OtherNames, PACK_ENTRIES},
@@ -30,32 +30,41 @@ const KNOWN_PER_MESSAGE: usize = HAVE_PER_MESSAGE;
 struct Folder {
     root: u32,
     path: Vec<u8>,
-    is_equal: Option<bool>,
+    likeness: Option<Likeness>,
 }
 
 impl Folder {
-    /// Returns whether the receiver has this entry as it is, because it has the whole folder so.
+    /// Returns whether the receiver has this entry as it is, because it has the whole folder so, or all files of it but some
+    /// others.
     fn is_equal(&mut self, equal: &Equal, found: &Entry) -> bool {
-        // A folder is compared with what is in it.
         match found.kind {
+            // A folder is compared with what is in it.
             EntryKind::Directory(_) => equal.has(found.root, found.path.as_bytes()),
+            EntryKind::File if self.likeness(equal, found) == Likeness::Nearly => {
+                !equal.has_changed(&found.path)
+            }
             _ => self.is_in_equal(equal, found),
         }
     }
 
     /// Returns whether the folder of this entry is equal at the receiver, and so has the same names there.
     fn is_in_equal(&mut self, equal: &Equal, found: &Entry) -> bool {
+        self.likeness(equal, found) == Likeness::Whole
+    }
+
+    /// Returns how far the folder of this entry is equal at the receiver.
+    fn likeness(&mut self, equal: &Equal, found: &Entry) -> Likeness {
         if equal.is_empty() {
-            return false;
+            return Likeness::Unknown;
         }
         let (path, _) = found.path.split();
         if self.root != found.root || self.path != path {
             self.root = found.root;
             self.path.clear();
             self.path.extend_from_slice(path);
-            self.is_equal = None;
+            self.likeness = None;
         }
-        *self.is_equal.get_or_insert_with(|| equal.has(found.root, path))
+        *self.likeness.get_or_insert_with(|| equal.likeness(found.root, path))
     }
 }
 

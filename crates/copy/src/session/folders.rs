@@ -4,14 +4,16 @@
 //! Guarantees: a folder counts as equal only if everything by which its entries and itself are compared is the same at
 //! both ends, under a key that nobody knew before; one of which an end could not see everything is equal to nothing. A
 //! receiver that lies is sent less, or more, of what it is sent anyway. Both ends remember about 50 bytes per folder, whose
-//! number is bounded; of entries the receiver alone remembers some, within a bound ([`kept`]).
+//! number is bounded; of entries the receiver remembers some, within a bound ([`kept`]), and the sender those that differ
+//! ([`lists`]).
 
 mod kept;
 mod listing;
+mod lists;
 mod names;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -21,11 +23,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use sealane_engine::record::Secret;
 use sealane_tree::{Basis, EntryType, Folders, Metadata, Seen, SeenFolder, Special, Visitor, Xattrs};
 
-pub(crate) use self::names::tell_names;
 use self::{
     kept::{Allowance, Files, Keeping},
-    listing::{Listed, Listing},
+    listing::{Listed, Listing, Numbers},
 };
+pub(crate) use self::{lists::hear_lists, names::tell_names};
 use crate::{
     error::{Error, ErrorKind},
     journal::is_file_name,
@@ -311,9 +313,9 @@ impl Visitor for Digesting<'_> {
 fn beside<T: Send, R>(
     folders: &Folders,
     threads: u16,
-    (out, results): (Sender<Vec<T>>, Receiver<Vec<T>>),
-    work: impl Fn(Sender<Vec<T>>) + Sync,
-    main: impl FnOnce(Receiver<Vec<T>>) -> Result<R, Error>,
+    (out, results): (Sender<T>, Receiver<T>),
+    work: impl Fn(Sender<T>) + Sync,
+    main: impl FnOnce(Receiver<T>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     thread::scope(|scope| {
         let _ends = Ends(folders);
@@ -346,15 +348,14 @@ pub(crate) fn tell(
     (threads, telling): (u16, Telling<'_>),
 ) -> Result<(), Error> {
     let folders = tell_digests(control, rules, all, strays, threads)?;
-    let (asked, gone) = asked(control, folders, telling.movable.is_some())?;
-    if asked.is_empty() && gone.is_empty() {
+    let asked = asked(control, folders, telling.movable.is_some())?;
+    if asked.is_empty() {
         return Ok(());
     }
-    let is_gone: HashSet<_> = gone.iter().map(|(path, _)| path.clone()).collect();
-    let asked: Vec<_> = asked.into_iter().chain(gone).collect();
-    let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(_, files)| files.is_some());
-    let listed = list(lost.into_iter().map(|(path, _)| path.into()).collect());
-    tell_files(control, rules, kept, &listed, &is_gone, (threads, telling))
+    let numbers: Numbers = asked.iter().map(|asked| (asked.path.clone(), asked.number)).collect();
+    let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| asked.files.is_some());
+    let listed = list(lost.into_iter().map(|asked| asked.path.into()).collect());
+    tell_files(control, rules, kept, &listed, &numbers, (threads, telling))
 }
 
 /// Tells the digest of each folder, and returns the folders in this order, with their files as far as they are kept.
@@ -406,21 +407,21 @@ fn tell_digests(
 fn tell_files(
     control: &mut Control<'_>,
     rules: &Rules,
-    kept: Vec<Folder>,
+    kept: Vec<AskedFolder>,
     listed: &Folders,
-    is_gone: &HashSet<Box<[u8]>>,
+    numbers: &Numbers,
     (threads, telling): (u16, Telling<'_>),
 ) -> Result<(), Error> {
     let kept = Mutex::new(kept.into_iter());
-    let work = |out: Sender<Vec<Listed>>| {
-        let mut listing = Listing::new(rules.owner, telling, is_gone, out);
+    let work = |out: Sender<Listed>| {
+        let mut listing = Listing::new(rules.owner, telling, numbers, out);
         let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
-        while let Some((path, files)) = next() {
+        while let Some(AskedFolder { path, files, .. }) = next() {
             listing.begin(&path);
             for (name, metadata) in files.iter().flat_map(|files| files.iter()) {
                 listing.file(name, &metadata);
             }
-            if !listing.may_go_on() {
+            if !listing.folder_ends() {
                 return;
             }
         }
@@ -428,27 +429,27 @@ fn tell_files(
         listing.hand_on();
     };
     beside(listed, threads, bounded(IN_HAND_MAX), work, |results| {
-        let mut have = Have::default();
+        let mut told = Listed::default();
         loop {
             cancelled(control)?;
             let is_late = match results.recv_timeout(PULSE) {
-                Ok(held) => {
-                    for Listed { held, dated, version } in held {
-                        have.done.extend(held);
-                        have.dated.extend(dated);
-                        have.versions.extend(version);
-                    }
+                Ok(listed) => {
+                    told.append(listed);
                     false
                 }
                 Err(RecvTimeoutError::Timeout) => true,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let count = have.done.len() + have.dated.len() + have.versions.len();
-            if is_late || count >= HAVE_PER_MESSAGE / 2 {
-                messages::send(control.channel, &Message::Have(std::mem::take(&mut have)))?;
+            if is_late || told.count() >= HAVE_PER_MESSAGE / 2 {
+                let Listed { lists, have } = std::mem::take(&mut told);
+                messages::send(control.channel, &Message::Lists(lists))?;
+                if have != Have::default() {
+                    messages::send(control.channel, &Message::Have(have))?;
+                }
             }
         }
-        messages::send(control.channel, &Message::Have(have))?;
+        messages::send(control.channel, &Message::Lists(told.lists))?;
+        messages::send(control.channel, &Message::Have(told.have))?;
         messages::send(control.channel, &Message::HaveEnd)
     })
 }
@@ -461,9 +462,9 @@ pub(crate) fn tell_bases(
 ) -> Result<(), Error> {
     for basis in bases {
         let all = basis.folders();
-        let work = |out: Sender<Vec<Listed>>| {
+        let work = |out: Sender<Listed>| {
             let telling = Telling { versions, ..Telling::default() };
-            let nothing = HashSet::new();
+            let nothing = Numbers::new();
             let mut listing = Listing::new(false, telling, &nothing, out);
             all.visit(&mut listing);
             listing.hand_on();
@@ -472,13 +473,11 @@ pub(crate) fn tell_bases(
             let mut have = Have::default();
             loop {
                 let is_late = match results.recv_timeout(PULSE) {
-                    Ok(held) => {
+                    Ok(Listed { have: more, .. }) => {
                         // Whether they are as they are to be is decided where they are taken.
                         let unknown = |held| Held { attributes: UNKNOWN_ATTRIBUTES, ..held };
-                        for Listed { held, version, .. } in held {
-                            have.done.extend(held.map(unknown));
-                            have.versions.extend(version);
-                        }
+                        have.done.extend(more.done.into_iter().map(unknown));
+                        have.versions.extend(more.versions);
                         false
                     }
                     Err(RecvTimeoutError::Timeout) => true,
@@ -497,31 +496,39 @@ pub(crate) fn tell_bases(
 /// A folder's path, and its files, if they are kept.
 type Folder = (Box<[u8]>, Option<Box<Files>>);
 
+/// A folder of which the sender wants to know the files.
+struct AskedFolder {
+    /// Its number; none if the sender does not have it.
+    number: Option<u32>,
+    path: Box<[u8]>,
+    files: Option<Box<Files>>,
+}
+
 /// Receives which folders differ, and which the sender does not have, if they matter, and returns these.
 fn asked(
     control: &mut Control<'_>,
     folders: Vec<Folder>,
     finds_moved: bool,
-) -> Result<(Vec<Folder>, Vec<Folder>), Error> {
+) -> Result<Vec<AskedFolder>, Error> {
     let mut folders: Vec<_> = folders.into_iter().map(Some).collect();
-    let mut take = |numbers: Vec<u32>, next: &mut u32, taken: &mut Vec<Folder>| {
+    let mut asked = Vec::new();
+    let mut take = |numbers: Vec<u32>, next: &mut u32, is_there: bool| {
         for number in numbers {
             let folder = folders.get_mut(number as usize).filter(|_| number >= *next).and_then(Option::take);
-            taken.push(
-                folder.ok_or_else(|| Error::protocol("the sender asks for a folder that is not there"))?,
-            );
+            let (path, files) =
+                folder.ok_or_else(|| Error::protocol("the sender asks for a folder that is not there"))?;
+            asked.push(AskedFolder { number: is_there.then_some(number), path, files });
             *next = number + 1;
         }
         Ok::<_, Error>(())
     };
-    let (mut asked, mut gone) = (Vec::new(), Vec::new());
     let (mut next, mut next_gone) = (0, 0);
     loop {
         cancelled(control)?;
         match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
-            Message::Differ(numbers) => take(numbers, &mut next, &mut asked)?,
-            Message::Gone(numbers) if finds_moved => take(numbers, &mut next_gone, &mut gone)?,
-            Message::DifferEnd => return Ok((asked, gone)),
+            Message::Differ(numbers) => take(numbers, &mut next, true)?,
+            Message::Gone(numbers) if finds_moved => take(numbers, &mut next_gone, false)?,
+            Message::DifferEnd => return Ok(asked),
             Message::Abort(abort) => return Err(abort.into()),
             _ => return Err(Error::protocol("the sender does not say which folders differ")),
         }
@@ -531,10 +538,18 @@ fn asked(
 /// A sender's folder that the receiver has not told of yet.
 struct Mine {
     root: u32,
+    /// Its path; none if there are several of that path.
+    path: Option<Box<[u8]>>,
     digest: [u8; 16],
     bytes: u64,
     entries: Option<u32>,
 }
+
+/// A folder of the sender: the number of its root, and its path.
+type OwnFolder = (u32, Box<[u8]>);
+
+/// The folders of which the sender has asked for the files, by their numbers, with its own.
+pub(crate) type Asked = HashMap<u32, Option<OwnFolder>>;
 
 /// The state of a comparison at the sender.
 #[derive(Default)]
@@ -542,30 +557,31 @@ struct Table {
     mine: HashMap<[u8; 16], Mine>,
     theirs: HashMap<[u8; 16], (u32, [u8; 16])>,
     count: usize,
-    differ: Vec<u32>,
+    /// The numbers of the receiver's folders that differ, with the sender's own, if that is known.
+    differ: Vec<(u32, Option<OwnFolder>)>,
     equal: Equal,
     /// The folders that only the receiver has matter.
     finds_moved: bool,
 }
 
 impl Table {
-    fn judge(&mut self, hash: [u8; 16], mine: &Mine, (number, digest): (u32, [u8; 16])) {
+    fn judge(&mut self, hash: [u8; 16], mine: Mine, (number, digest): (u32, [u8; 16])) {
         if mine.digest == digest && digest != UNKNOWN {
             self.equal.add(mine.root, hash, mine.bytes, mine.entries);
         } else {
-            self.differ.push(number);
+            self.differ.push((number, mine.path.map(|path| (mine.root, path))));
         }
     }
 
     fn add_mine(&mut self, Digested { root, path, digest, bytes, entries, .. }: Digested) {
         let hash = bytes_hash(&path);
-        let mut mine = Mine { root, digest, bytes, entries };
+        let mut mine = Mine { root, path: Some(path), digest, bytes, entries };
         if let Some(theirs) = self.theirs.remove(&hash) {
-            return self.judge(hash, &mine, theirs);
+            return self.judge(hash, mine, theirs);
         }
         // Two sources with a folder of one path: the receiver's has entries of both.
         if self.mine.contains_key(&hash) {
-            mine.digest = UNKNOWN;
+            (mine.digest, mine.path) = (UNKNOWN, None);
         }
         self.mine.insert(hash, mine);
     }
@@ -578,7 +594,7 @@ impl Table {
             let theirs = (self.count as u32, digest);
             self.count += 1;
             match self.mine.remove(&path) {
-                Some(mine) => self.judge(path, &mine, theirs),
+                Some(mine) => self.judge(path, mine, theirs),
                 None => drop(self.theirs.insert(path, theirs)),
             }
         }
@@ -587,19 +603,19 @@ impl Table {
 }
 
 /// The sender's part, once the receiver has begun to tell its folders: compares them with its own, and asks for what is in
-/// those that differ. Returns the equal ones, and whether it has asked for any.
+/// those that differ. Returns the equal ones, and those that it has asked for; none if the receiver has nothing to tell.
 pub(crate) fn compare(
     control: &mut Control<'_>,
     rules: &Rules,
     own: Option<&Folders>,
     threads: u16,
     finds_moved: bool,
-) -> Result<(Equal, bool), Error> {
+) -> Result<(Equal, Option<Asked>), Error> {
     let mut table = Table { finds_moved, ..Table::default() };
     let Some(own) = own else {
         while hear(control, &mut table)? {}
         // Nothing is known of the sender's own folders: it asks for all.
-        table.differ = (0..table.count as u32).collect();
+        table.differ = (0..table.count as u32).map(|number| (number, None)).collect();
         table.theirs.clear();
         return answer(control, table);
     };
@@ -639,10 +655,11 @@ fn hear(control: &mut Control<'_>, table: &mut Table) -> Result<bool, Error> {
 }
 
 /// Asks for what is in the folders that differ.
-fn answer(control: &mut Control<'_>, mut table: Table) -> Result<(Equal, bool), Error> {
-    table.differ.sort_unstable();
-    for numbers in table.differ.chunks(FOLDERS_PER_MESSAGE) {
-        messages::send(control.channel, &Message::Differ(numbers.to_vec()))?;
+fn answer(control: &mut Control<'_>, mut table: Table) -> Result<(Equal, Option<Asked>), Error> {
+    table.differ.sort_unstable_by_key(|(number, _)| *number);
+    for folders in table.differ.chunks(FOLDERS_PER_MESSAGE) {
+        let numbers = folders.iter().map(|(number, _)| *number).collect();
+        messages::send(control.channel, &Message::Differ(numbers))?;
     }
     let left = table.theirs.values().map(|(number, _)| *number);
     let mut gone: Vec<_> = left.filter(|_| table.finds_moved).collect();
@@ -651,7 +668,8 @@ fn answer(control: &mut Control<'_>, mut table: Table) -> Result<(Equal, bool), 
         messages::send(control.channel, &Message::Gone(numbers.to_vec()))?;
     }
     messages::send(control.channel, &Message::DifferEnd)?;
-    Ok((table.equal, !table.differ.is_empty() || !gone.is_empty()))
+    let is_any = !table.differ.is_empty() || !gone.is_empty();
+    Ok((table.equal, is_any.then(|| table.differ.into_iter().collect())))
 }
 
 #[cfg(test)]

@@ -468,6 +468,7 @@ impl Talk<'_, '_> {
         match Self::understood(frame)? {
             Message::Abort(abort) => return Err(naming(abort.into(), self.relay.to.far)),
             Message::Have(_) | Message::HaveEnd | Message::Folders(_) | Message::FoldersEnd => {}
+            Message::Lists(_) => {}
             Message::VersionSize { .. } | Message::Signature { .. } | Message::Settled { .. } => {}
             Message::Taken { bytes, files } => {
                 progress.bytes_moved.store(bytes, Relaxed);

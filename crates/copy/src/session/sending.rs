@@ -17,7 +17,7 @@ use sealane_tree::{
 use crate::{
     digest::GROUP_BYTES,
     error::{Error, ErrorKind},
-    options::Pattern,
+    options::{Pattern, Sameness},
     proto::{
         entry::{Announcement, Entry},
         message::{Dated, Have, Held, Message, Piece},
@@ -178,7 +178,6 @@ pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<S
 fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) -> Result<Possessions, Error> {
     let mut claims = Claims { trust: plan.wishes.trust_partial, ..Claims::default() };
     claims.kept.sameness = plan.wishes.upkeep.sameness;
-    let mut is_compared = false;
     loop {
         if control.progress.cancel.load(Relaxed) {
             return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
@@ -191,17 +190,20 @@ fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) ->
                 claims.take(have)?;
             }
             // The first one has no folder: it says that they are compared.
-            Message::Folders(first) if !is_compared && first.is_empty() => {
+            Message::Folders(first) if first.is_empty() => {
                 let key = plan.folders_key.as_ref();
                 let key = key.ok_or_else(|| Error::protocol("this end compares no folders"))?;
                 let rules = folders::Rules::new(key, &plan.wishes.preserve);
-                let (equal, asked) =
+                let (mut equal, asked) =
                     folders::compare(control, &rules, own, plan.terms.lanes, plan.finds_moved())?;
-                claims.kept.equal = equal;
-                if !asked {
-                    return Ok(claims.kept);
+                if let Some(asked) = asked {
+                    // By other rules a file is judged when it is looked at.
+                    let own = own.filter(|_| plan.wishes.upkeep.sameness == Sameness::Time);
+                    let take = |have| claims.take(have);
+                    folders::hear_lists(control, (&rules, own), asked, plan.terms.lanes, &mut equal, take)?;
                 }
-                is_compared = true;
+                claims.kept.equal = equal;
+                return Ok(claims.kept);
             }
             Message::HaveEnd => return Ok(claims.kept),
             Message::Abort(abort) => return Err(abort.into()),

@@ -1,8 +1,8 @@
 //! The files of folders that differ, as a receiver tells them.
 //!
-//! Guarantees: no file is opened; lists are handed on in pieces of bounded length.
+//! Guarantees: no file is opened; lists are handed on in pieces of bounded length, those of most folders whole.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use crossbeam_channel::Sender;
 use sealane_tree::{EntryType, Metadata, RelativePath, Seen, SeenFolder, Visitor};
@@ -11,71 +11,115 @@ use crate::{
     journal::is_file_name,
     proto::{
         entry::{attributes, known_identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Held, VersionHeld},
+        message::{Dated, HAVE_PER_MESSAGE, Have, Held, LIST_FILES_MAX, List},
     },
     session::{ends::version_held, folders::Telling},
 };
 
-/// A file in a folder that differs.
+/// The numbers of the folders that the sender has asked for, by their paths; `None` for those that it does not have, of which only
+/// versions are told.
+pub(super) type Numbers = HashMap<Box<[u8]>, Option<u32>>;
+
+/// Files in folders that differ.
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Listed {
-    /// Nothing of a file in a folder that the sender does not have.
-    pub(super) held: Option<Held>,
-    pub(super) dated: Option<Dated>,
-    pub(super) version: Option<VersionHeld>,
+    /// Folders of which all files are in one list.
+    pub(super) lists: Vec<List>,
+    /// Files of other folders.
+    pub(super) have: Have,
+}
+
+impl Listed {
+    /// Returns the number of facts told.
+    pub(super) fn count(&self) -> usize {
+        let lists =
+            self.lists.iter().map(|list| 1 + list.done.len() + list.dated.len() + list.versions.len());
+        lists.sum::<usize>() + count(&self.have)
+    }
+
+    pub(super) fn append(&mut self, other: Self) {
+        self.lists.extend(other.lists);
+        append(&mut self.have, other.have);
+    }
+}
+
+fn count(have: &Have) -> usize {
+    have.done.len() + have.dated.len() + have.versions.len()
+}
+
+/// Adds the files of `other`.
+pub(super) fn append(have: &mut Have, other: Have) {
+    have.done.extend(other.done);
+    have.dated.extend(other.dated);
+    have.versions.extend(other.versions);
 }
 
 /// Lists the files of folders that one thread visits.
 pub(super) struct Listing<'a> {
     with_owner: bool,
     telling: Telling<'a>,
-    /// Folders that the sender does not have: only versions are told.
-    gone: &'a HashSet<Box<[u8]>>,
-    out: Sender<Vec<Listed>>,
+    numbers: &'a Numbers,
+    out: Sender<Listed>,
     path: Vec<u8>,
+    /// The number of the folder, unless its files are told without it.
+    number: Option<u32>,
     is_gone: bool,
-    held: Vec<Listed>,
+    /// The files of the folder.
+    files: Have,
+    listed: Listed,
+    listed_count: usize,
 }
 
 impl<'a> Listing<'a> {
     pub(super) fn new(
         with_owner: bool,
         telling: Telling<'a>,
-        gone: &'a HashSet<Box<[u8]>>,
-        out: Sender<Vec<Listed>>,
+        numbers: &'a Numbers,
+        out: Sender<Listed>,
     ) -> Self {
-        Self { with_owner, telling, gone, out, path: Vec::new(), is_gone: false, held: Vec::new() }
+        let (path, files, listed) = (Vec::new(), Have::default(), Listed::default());
+        let (number, is_gone, listed_count) = (None, false, 0);
+        Self { with_owner, telling, numbers, out, path, number, is_gone, files, listed, listed_count }
     }
 
     pub(super) fn hand_on(&mut self) -> bool {
-        self.held.is_empty() || self.out.send(std::mem::take(&mut self.held)).is_ok()
+        self.listed_count = 0;
+        self.listed == Listed::default() || self.out.send(std::mem::take(&mut self.listed)).is_ok()
     }
 
-    /// Hands on what are enough for it. Returns whether anybody takes them.
-    pub(super) fn may_go_on(&mut self) -> bool {
-        self.held.len() < HAVE_PER_MESSAGE / 8 || self.hand_on()
+    /// The folder ends. Returns whether anybody takes what is told.
+    pub(super) fn folder_ends(&mut self) -> bool {
+        let files = std::mem::take(&mut self.files);
+        self.listed_count += 1 + count(&files);
+        match self.number {
+            Some(folder) => {
+                let Have { done, dated, versions, .. } = files;
+                self.listed.lists.push(List { folder, done, dated, versions });
+            }
+            None => append(&mut self.listed.have, files),
+        }
+        self.listed_count < HAVE_PER_MESSAGE / 8 || self.hand_on()
     }
 
     /// Lists a file of the folder that has begun.
     pub(super) fn file(&mut self, name: &[u8], metadata: &Metadata) {
         let Ok(path) = RelativePath::within(&self.path, name) else { return };
         let Telling { update, versions, movable, sameness } = self.telling;
-        let version = versions.then(|| version_held(&path, metadata, movable)).flatten();
-        if self.is_gone {
-            self.held.extend(version.map(|version| Listed {
-                held: None,
-                dated: None,
-                version: Some(version),
-            }));
-            self.may_go_on();
-            return;
+        let files = &mut self.files;
+        files.versions.extend(versions.then(|| version_held(&path, metadata, movable)).flatten());
+        if !self.is_gone {
+            let attributes = attributes(metadata, sameness.is_apart_from_time(), self.with_owner);
+            let is_dated = update || sameness.window_seconds().is_some();
+            files
+                .dated
+                .extend(is_dated.then(|| Dated { path: path_hash(&path), modified: metadata.modified }));
+            files.done.push(Held { identity: known_identity(&path, metadata, sameness), attributes });
         }
-        let attributes = attributes(metadata, sameness.is_apart_from_time(), self.with_owner);
-        let is_dated = update || sameness.window_seconds().is_some();
-        let dated = is_dated.then(|| Dated { path: path_hash(&path), modified: metadata.modified });
-        let held = Held { identity: known_identity(&path, metadata, sameness), attributes };
-        self.held.push(Listed { held: Some(held), dated, version });
-        // If it is over, the end of the folder notices that.
-        self.may_go_on();
+        if count(files) > LIST_FILES_MAX {
+            self.number = None;
+            // If it is over, the end of the folder notices that.
+            self.folder_ends();
+        }
     }
 }
 
@@ -83,7 +127,9 @@ impl Visitor for Listing<'_> {
     fn begin(&mut self, path: &[u8]) {
         self.path.clear();
         self.path.extend_from_slice(path);
-        self.is_gone = self.gone.contains(path);
+        let number = self.numbers.get(path);
+        self.number = number.copied().flatten();
+        self.is_gone = number.is_some_and(Option::is_none);
     }
 
     fn entry(&mut self, seen: &Seen<'_>) {
@@ -93,6 +139,6 @@ impl Visitor for Listing<'_> {
     }
 
     fn end(&mut self, _folder: &SeenFolder<'_>) -> bool {
-        self.may_go_on()
+        self.folder_ends()
     }
 }

@@ -10,7 +10,11 @@ use std::{
 
 use sealane_tree::{Filter, Naming, RelativePath, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
-use super::*;
+use super::{
+    lists::{Verdict, compare_list},
+    *,
+};
+use crate::proto::{entry::path_hash, message::LIST_FILES_MAX};
 
 const KEY: [u8; 32] = [3; 32];
 
@@ -184,8 +188,10 @@ fn the_table_judges_whoever_comes_first() {
         if mine_first {
             table.add_theirs(told.to_vec()).unwrap();
         }
-        table.differ.sort_unstable();
-        assert_eq!(table.differ, [1, 2]);
+        let mut differ = table.differ;
+        differ.sort_unstable();
+        // The sender has no folder `c` with a digest, but it has one.
+        assert_eq!(differ, [(1, Some((0, b"b"[..].into()))), (2, Some((0, b"c"[..].into())))]);
         assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
         assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
         assert_eq!((table.equal.bytes, table.equal.entries(0, b"a")), (1, Some(1)));
@@ -199,7 +205,7 @@ fn a_folder_of_two_sources_is_equal_to_neither_beforehand() {
     table.add_mine(digested(1, b"a", 2));
     let told = FolderDigest { path: bytes_hash(b"a"), digest: [2; 16] };
     table.add_theirs(vec![told]).unwrap();
-    assert!(table.equal.is_empty() && table.differ == [0]);
+    assert!(table.equal.is_empty() && table.differ == [(0, None)]);
 }
 
 #[test]
@@ -208,4 +214,119 @@ fn a_receiver_tells_no_more_folders_than_can_be_kept() {
     let told = FolderDigest { path: [1; 16], digest: [2; 16] };
     table.add_theirs(vec![told]).unwrap();
     assert!(table.add_theirs(vec![told]).is_err());
+}
+
+/// Returns the verdict on a folder of which the receiver has what the tree `b` has, beside the sender's tree `a`.
+fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
+    let rules = rules(preserve.clone());
+    let naming = Naming::As(RelativePath::new(b"b").unwrap());
+    let source = Source::new(vec![SourceRoot::open(&at.join("a"), &naming, false).unwrap()]);
+    let own = source.folders(&WalkOptions::default()).unwrap();
+    let target = Target::open(at, TargetOptions::default()).unwrap();
+    let theirs =
+        target.folders(vec![path.to_vec()], preserve.kinds_of_xattrs(), false, (Filter::default(), false));
+    let (out, results) = unbounded();
+    let numbers = Numbers::from([(path.into(), Some(7))]);
+    let telling = Telling { versions: true, update: true, ..Telling::default() };
+    let mut listing = Listing::new(rules.owner, telling, &numbers, out);
+    theirs.visit(&mut listing);
+    assert!(listing.hand_on());
+    let Listed { mut lists, have } = results.recv().unwrap();
+    assert_eq!((lists.len(), lists[0].folder, have), (1, 7, Have::default()));
+    compare_list(&own, &rules, ((0, path.into()), lists.remove(0)))
+}
+
+#[test]
+fn of_a_folder_that_is_nearly_equal_only_what_differs_is_remembered() {
+    let folder = twins();
+    let at = folder.path();
+    for number in 0..10 {
+        for tree in ["a", "b"] {
+            fs::write(at.join(tree).join(format!("one/{number}")), vec![0; 1 << 20]).unwrap();
+            touch(&at.join(tree).join(format!("one/{number}")));
+        }
+    }
+    fs::write(at.join("a/one/x"), "longer").unwrap();
+    fs::write(at.join("a/one/new"), "new").unwrap();
+    fs::write(at.join("b/one/gone"), vec![0; 1 << 20]).unwrap();
+    touch(&at.join("b/one/0"));
+    fs::set_permissions(at.join("b/one/1"), Permissions::from_mode(0o600)).unwrap();
+    let hash = |path: &str| path_hash(&RelativePath::new(path).unwrap());
+    let mut changed = [hash("b/one/x"), hash("b/one/new"), hash("b/one/1")];
+    changed.sort_unstable();
+    match verdict(at, &Preserve::default(), b"b/one") {
+        Verdict::Nearly { folder, bytes, changed: mut found, rest } => {
+            found.sort_unstable();
+            let y = "one/y".len() as u64;
+            assert_eq!((folder, bytes, &*found), ((0, bytes_hash(b"b/one")), (9 << 20) + y, &changed[..]));
+            // The file whose mode differs is the only one of the same content.
+            assert_eq!(rest.done.len(), 1);
+            let of = |paths: &[&str]| {
+                paths.iter().map(|path| hash(path)).collect::<std::collections::BTreeSet<_>>()
+            };
+            let versions =
+                rest.versions.iter().map(|version| version.path).collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(versions, of(&["b/one/gone", "b/one/1"]));
+            let dated = rest.dated.iter().map(|dated| dated.path).collect::<std::collections::BTreeSet<_>>();
+            assert_eq!(dated, of(&["b/one/gone", "b/one/1", "b/one/x"]));
+        }
+        Verdict::Unknown(_) => panic!("most files are equal"),
+    }
+}
+
+#[test]
+fn nothing_follows_where_the_most_differs_or_not_all_is_seen() {
+    type Change = fn(&Path);
+    let changes: [(&str, bool, Change); 4] = [
+        ("nothing", true, |_| ()),
+        ("two of three files", false, |at| {
+            touch(&at.join("one/x"));
+            fs::write(at.join("one/new"), "new").unwrap();
+        }),
+        ("a journal in the sender's folder", false, |at| {
+            let name = crate::journal::file_name([1; 16]).to_string();
+            fs::write(at.join("one").join(name), "").unwrap();
+        }),
+        ("a folder that is gone", false, |at| fs::remove_dir_all(at.join("one")).unwrap()),
+    ];
+    for (what, is_nearly, change) in changes {
+        let folder = twins();
+        change(&folder.path().join("a"));
+        let verdict = verdict(folder.path(), &Preserve::default(), b"b/one");
+        assert_eq!(matches!(verdict, Verdict::Nearly { .. }), is_nearly, "{what}");
+    }
+    // Two names of one file are found when the tree is walked, if they are to stay so.
+    for (hard_links, changed_count) in [(false, 0), (true, 1)] {
+        let folder = twins();
+        fs::hard_link(folder.path().join("a/top"), folder.path().join("a/another")).unwrap();
+        let preserve = Preserve { hard_links, ..Preserve::default() };
+        for tree in ["a", "b"] {
+            (0..5).for_each(|number| {
+                fs::write(folder.path().join(tree).join(number.to_string()), "x").unwrap()
+            });
+            (0..5).for_each(|number| touch(&folder.path().join(tree).join(number.to_string())));
+        }
+        match verdict(folder.path(), &preserve, b"b") {
+            Verdict::Nearly { changed, .. } => assert_eq!(changed.len(), 1 + changed_count),
+            Verdict::Unknown(_) => panic!("most files are equal"),
+        }
+    }
+}
+
+#[test]
+fn files_of_a_long_folder_are_told_without_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    (0..=LIST_FILES_MAX)
+        .for_each(|number| drop(File::create(folder.path().join(number.to_string())).unwrap()));
+    let target = Target::open(folder.path(), TargetOptions::default()).unwrap();
+    let theirs = target.folders(vec![Vec::new()], Xattrs::default(), false, (Filter::default(), false));
+    let (out, results) = unbounded();
+    let numbers = Numbers::from([(Box::default(), Some(0))]);
+    let mut listing = Listing::new(false, Telling::default(), &numbers, out);
+    theirs.visit(&mut listing);
+    assert!(listing.hand_on());
+    drop(listing);
+    let mut told = Listed::default();
+    results.iter().for_each(|listed| told.append(listed));
+    assert_eq!((told.lists, told.have.done.len()), (Vec::new(), LIST_FILES_MAX + 1));
 }
