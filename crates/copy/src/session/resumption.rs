@@ -17,7 +17,7 @@ use crate::{
     session::{
         far_place::{FarPlace, far_path},
         roles::is_standard_stream,
-        transfer::{Far, Transfer, far},
+        transfer::Transfer,
     },
 };
 
@@ -59,10 +59,12 @@ impl Transfer<'_> {
     /// Returns what tells the host of a source from others.
     fn host_of(&self, source: &Location) -> Vec<u8> {
         let place = FarPlace::of(source);
-        let deadline = Instant::now() + self.options.wishes.timeout;
-        let resolved = match far(&place, self.options) {
-            Far::Ssh(command) => ssh_resolved_host(&command, deadline).ok(),
-            Far::Child | Far::Daemon(_) => None,
+        let resolved = match &place {
+            FarPlace::Ssh { user, host, port } => {
+                let command = self.options.remote.ssh_command(user.clone(), host.clone(), *port);
+                ssh_resolved_host(&command, Instant::now() + self.options.wishes.timeout).ok()
+            }
+            FarPlace::Here | FarPlace::Daemon(_) => None,
         };
         match resolved {
             Some(resolved) => format!("{} {} {}", resolved.user, resolved.host, resolved.port).into_bytes(),
