@@ -18,9 +18,9 @@ use crate::{
         permit::{ITSELF, Permit},
     },
     send::acknowledgements::Acknowledgements,
-    session::ends::check_presence,
     shared::Stop,
     summary::Notice,
+    transfer::ends::check_presence,
 };
 
 fn failure(error: LineError) -> Error {

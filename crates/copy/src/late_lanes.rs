@@ -20,11 +20,11 @@ use crate::{
     proto::keys::TransferKeys,
     receive::{self, files::Destination, permit::Permit},
     send::{self, scan},
-    session::{
-        agree::Terms,
-        ends::{self, Plan},
-    },
     socket::Socket,
+    transfer::{
+        ends::{self, Plan},
+        terms::Terms,
+    },
 };
 
 const LARGE_BYTES: usize = 12 << 20;

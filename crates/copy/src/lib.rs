@@ -40,6 +40,7 @@ mod sftp;
 mod shared;
 mod socket;
 mod summary;
+mod transfer;
 
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]

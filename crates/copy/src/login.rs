@@ -20,7 +20,7 @@ use sealane_peer::{ChannelError, RemoteProcess, Sharing, SshCommand, StderrMode,
 
 use crate::{
     error::{Error, ErrorKind},
-    session::complaints::complain,
+    transfer::complaints::complain,
 };
 
 /// Ciphers that are several times as fast as ssh's default on a processor with AES instructions.

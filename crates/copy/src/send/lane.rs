@@ -453,7 +453,7 @@ mod tests {
     use crate::{
         proto::keys::TransferKeys,
         send::scan,
-        session::ends::{self, Plan},
+        transfer::ends::{self, Plan},
     };
 
     /// The first stream is abandoned, or stays away while nobody says so.

@@ -179,7 +179,7 @@ mod tests {
         options::{Deletion, Upkeep, Wishes},
         proto::entry::bytes_hash,
         send::fill::Possessions,
-        session::ends::{self, Plan},
+        transfer::ends::{self, Plan},
     };
 
     /// Returns the hashes that a receiver gets that deletes the rest, where these folders are equal.

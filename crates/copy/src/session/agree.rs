@@ -17,38 +17,8 @@ use crate::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
     },
-    summary::Agreement,
+    transfer::terms::{Terms, processors},
 };
-
-/// The agreed terms.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) level: Level,
-    pub(crate) suite: Suite,
-    /// Streams at first.
-    pub(crate) streams: u16,
-    /// The maximum number of streams that the path may turn out to benefit from.
-    pub(crate) streams_max: u16,
-    /// Lanes at this end.
-    pub(crate) lanes: u16,
-    pub(crate) placement: Placement,
-    /// `None` until the far end has answered.
-    pub(crate) compression: Compression,
-    pub(crate) delta: Delta,
-}
-
-impl Terms {
-    /// Returns the terms that are reported to the observer.
-    pub(crate) fn agreement(&self) -> Agreement {
-        Agreement {
-            level: self.level,
-            suite: Some(self.suite),
-            streams: self.streams,
-            lanes: self.lanes,
-            placement: self.placement,
-        }
-    }
-}
 
 /// The restrictions of a server.
 #[derive(Clone, Copy, Debug)]
@@ -136,10 +106,6 @@ pub(crate) fn check_count(what: &str, count: Option<u16>, most: u16) -> Result<(
 pub(crate) fn default_streams(processors: u16, peer_processors: u16) -> u16 {
     processors.min(peer_processors).clamp(1, 8)
 }
-
-/// The default for the maximum number of streams that a path may turn out to benefit from. Up to this number every
-/// stream has buffers of full size.
-pub(crate) const STREAMS_DEFAULT_MAX: u16 = 16;
 
 /// Returns the default number of lanes: one per stream, at most one per processor.
 pub(crate) fn default_lanes(streams: u16, processors: u16) -> u16 {
@@ -257,11 +223,6 @@ pub(crate) fn hello() -> Message {
     })
 }
 
-/// Returns the number of processors that this process may use.
-pub(crate) fn processors() -> u16 {
-    sealane_lanes::available_lanes().min(usize::from(LANES_MAX)) as u16
-}
-
 /// Checks the peer's first message.
 pub(crate) fn greet(message: Message) -> Result<Hello, Error> {
     match message {
@@ -299,7 +260,7 @@ pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Wishes;
+    use crate::{options::Wishes, transfer::terms::STREAMS_DEFAULT_MAX};
 
     #[test]
     fn every_level_has_a_default_that_fits_and_needs_no_consent() {

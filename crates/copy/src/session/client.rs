@@ -1,7 +1,6 @@
 //! The client's side of a transfer: the implementation of `sealane cp`.
 
 use std::{
-    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU16, Ordering::Relaxed},
@@ -14,15 +13,12 @@ use crossbeam_channel::{Sender, bounded};
 use sealane_engine::Suite;
 use sealane_lanes::{CpuClock, Placement};
 use sealane_peer::{Channel, ChannelError, Location, Sharing, StderrMode, ssh_resolved_host};
-use sealane_tree::is_pattern;
 use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
     names,
-    options::{
-        Compression, Delta, FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink, Wishes,
-    },
+    options::{Compression, Delta, FarEnd, MeasuredEnd, Options, Ownership, Preserve, Sink, Wishes},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -31,33 +27,38 @@ use crate::{
             STREAMS_MAX,
         },
     },
-    receive::permit::{ITSELF, Permit, last_component},
+    receive::permit::{ITSELF, last_component},
     session::{
-        agree::{self, Terms},
+        agree,
         carriage::{Carriage, Part, Seat},
-        complaints::{Complaints, complain},
-        control::{Control, NOTICES_MAX, Notices, Outcome},
-        ends::{Plan, open_files_max},
-        far_place::{FarPlace, far_path},
+        control::{Control, Notices},
         line::Lines,
         messages,
         open::{Connector, Inside, Relays, Route},
-        place::{self, Asked, Place, Sought},
-        receiving::{ReceivingSide, this_boot},
+        reach::{Far, LINGER, far, reach},
         relay,
-        roles::{Roles, is_standard_stream, list_messages, make_sense, roles},
-        sending::{SendingSide, walk_options},
-        transfer::{Far, LINGER, Transfer, far, own_process_cpu_seconds, random, reach},
+        sending::SendingSide,
     },
     sftp,
     shared::NO_THREAD,
-    summary::{CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
+    summary::{CpuSeconds, Notice, Observer, Progress, Summary},
+    transfer::{
+        NOTICES_MAX, Transfer,
+        complaints::{Complaints, complain},
+        ends::{Plan, open_files_max},
+        far_place::{FarPlace, far_path},
+        filters::walk_options,
+        outcome::Outcome,
+        own_process_cpu_seconds,
+        place::{Place, Sought},
+        random,
+        roles::{Roles, is_standard_stream, list_messages, make_sense, roles},
+        terms::{STREAMS_DEFAULT_MAX, Terms, processors},
+    },
 };
 
 /// The maximum length of the sources' names in one request in bytes: a frame has room for more.
 const NAMES_BYTES_MAX: usize = 512 << 10;
-/// The default time for logging in that sshd grants (sshd_config, LoginGraceTime).
-const LOGIN_TIME: Duration = Duration::from_secs(120);
 
 /// Copies `sources` to `target`. If both are remote, sealed data passes through this host unchanged.
 ///
@@ -185,10 +186,10 @@ impl Transfer<'_> {
         let asked = self.streams();
         let privileges = options.wishes.preserve.privileges
             && (self.role == Role::Push || sealane_tree::may_set_privileges());
-        let mut request = self.request(&self.terms(suite, agree::processors()), own, may_carry_secrets)?;
+        let mut request = self.request(&self.terms(suite, processors()), own, may_carry_secrets)?;
         request.wishes.preserve = Preserve { owner, privileges, ..request.wishes.preserve };
         request.streams = asked;
-        request.streams_max = self.may_grow().then(|| agree::STREAMS_DEFAULT_MAX.max(asked.unwrap_or(1)));
+        request.streams_max = self.may_grow().then(|| STREAMS_DEFAULT_MAX.max(asked.unwrap_or(1)));
         request.packet_placement = options.placement.map(|placement| placement == Placement::Packet);
         if self.role == Role::Pull && request.wishes.preserve.asks_for_numbers() {
             request.numbers = names::told(&request.transfer);
@@ -406,48 +407,6 @@ impl Transfer<'_> {
         })
     }
 
-    /// Returns which names may be made at the target, where `name` is that of the only source: those of the sources, or of a
-    /// list.
-    pub(crate) fn permit(&self, name: Option<&[u8]>) -> Permit {
-        let wishes = &self.options.wishes;
-        let (recursive, hard_links) = (wishes.recursive, wishes.preserve.hard_links);
-        let paths: Vec<_> = self.sources.iter().map(far_path).collect();
-        let names = paths.iter().map(Vec::as_slice);
-        match &self.options.listed {
-            Some(listed) => Permit::listed(listed, recursive, hard_links),
-            None if self.role == Role::Pull && self.has_globs() => {
-                Permit::matching(names, recursive, hard_links)
-            }
-            None => Permit::new(name, names, recursive, hard_links),
-        }
-    }
-
-    /// Returns the receiving side at this end of a pull.
-    pub(crate) fn receiving_side<'a>(
-        &'a self,
-        plan: &'a Plan,
-        own_place: Option<Place>,
-        notices: Sender<Notice>,
-    ) -> Result<ReceivingSide<'a>, Error> {
-        let permit = self.permit(own_place.as_ref().and_then(|place| place.name.as_deref()));
-        Ok(ReceivingSide {
-            plan,
-            permit: permit.with_specials(self.options.wishes.preserve.specials),
-            modes: ModeRules::default(),
-            may_own: true,
-            place: own_place,
-            standard_output: self.standard_output()?,
-            notices,
-        })
-    }
-
-    /// Returns the time that the far end has for its greeting. If ssh can prompt its user, the user may take as long
-    /// as sshd waits.
-    pub(crate) fn patience(&self) -> Duration {
-        let asks = matches!(self.far, FarPlace::Ssh { .. }) && std::fs::File::open("/dev/tty").is_ok();
-        if asks { self.options.wishes.timeout.max(LOGIN_TIME) } else { self.options.wishes.timeout }
-    }
-
     /// Runs `ssh -G` in parallel with the greeting, because it takes a moment.
     pub(super) fn resolve_in_background(&self) -> Result<Option<JoinHandle<Result<String, Error>>>, Error> {
         let Far::Ssh(command) = far(self.far, self.options) else { return Ok(None) };
@@ -476,11 +435,11 @@ impl Transfer<'_> {
 
     pub(super) fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
         let options = self.options;
-        let processors = agree::processors();
+        let processors = processors();
         let in_order = is_standard_stream(self.target);
         let streams = self.streams().unwrap_or_else(|| agree::default_streams(processors, peer_processors));
         let streams_max = match self.may_grow() {
-            true => agree::STREAMS_DEFAULT_MAX.max(streams),
+            true => STREAMS_DEFAULT_MAX.max(streams),
             false => streams,
         };
         let lanes = match options.lanes {
@@ -492,26 +451,6 @@ impl Transfer<'_> {
         let placement = options.placement.unwrap_or_else(|| agree::default_placement(streams, lanes));
         let (level, compression, delta) = (options.wishes.level, Compression::None, Delta::Never);
         Terms { level, suite, streams, streams_max, lanes, placement, compression, delta }
-    }
-
-    pub(crate) fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
-        let output = is_standard_stream(self.target).then(|| std::io::stdout().as_fd().try_clone_to_owned());
-        output.transpose().map_err(|error| Error::io("cannot write to standard output", &error))
-    }
-
-    /// Returns the place where this end writes, if it receives files.
-    pub(crate) fn own_place(&self) -> Result<Option<Place>, Error> {
-        let writes = self.role == Role::Pull
-            && self.options.wishes.sink == Sink::Files
-            && !is_standard_stream(self.target);
-        writes
-            .then(|| {
-                let journal = self.journal_name().map(this_boot);
-                let path = far_path(self.target);
-                let (into_directory, as_named) = (self.takes_several(), self.options.wishes.as_named);
-                place::target(Asked { path: &path, into_directory, as_named, journal }, None)
-            })
-            .transpose()
     }
 
     pub(super) fn request(
@@ -586,19 +525,6 @@ impl Transfer<'_> {
         if bytes <= NAMES_BYTES_MAX { names } else { Vec::new() }
     }
 
-    /// Returns whether a source may be a pattern, which the end at its host expands. The local shell has already
-    /// expanded local patterns.
-    pub(crate) fn has_globs(&self) -> bool {
-        *self.far != FarPlace::Here && self.sources.iter().any(|source| is_pattern(&far_path(source)))
-    }
-
-    /// Returns whether the target must be a directory for several sources.
-    pub(crate) fn takes_several(&self) -> bool {
-        self.sources.len() > 1
-            || self.options.listed.is_some()
-            || (self.role == Role::Pull && self.has_globs())
-    }
-
     /// Checks that the answer is as requested, though the far end may permit fewer streams.
     pub(super) fn hold_to(
         &self,
@@ -667,18 +593,6 @@ impl Transfer<'_> {
                     None => Ok(Route::ThroughSsh(inside)),
                 }
             }
-        }
-    }
-
-    /// Returns the dropped properties that were requested: set-id bits are kept with their owner, or not at all.
-    pub(crate) fn asked_for(&self, dropped: Dropped, owner: Ownership) -> Dropped {
-        let owner = owner.is_wanted();
-        let count = |count, is_asked: bool| if is_asked { count } else { 0 };
-        Dropped {
-            owners: count(dropped.owners, owner),
-            privileges: count(dropped.privileges, owner),
-            xattrs: count(dropped.xattrs, self.options.wishes.preserve.kinds_of_xattrs().any()),
-            capabilities: count(dropped.capabilities, self.options.wishes.preserve.privileges),
         }
     }
 

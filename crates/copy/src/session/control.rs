@@ -31,18 +31,19 @@ use crate::{
     },
     session::{
         carriage::Carriage,
-        leftovers,
         line::{Lines, is_small},
         messages,
     },
     shared::{NO_THREAD, start},
     summary::{Notice, Observer, Progress},
+    transfer::{
+        leftovers,
+        outcome::{Outcome, conclusion},
+    },
 };
 
 /// The index of this thread's bell among the control bells.
 const CONTROL: usize = 0;
-/// The maximum number of notices that wait for the control thread.
-pub(crate) const NOTICES_MAX: usize = 1024;
 /// The interval between two signs of life.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
@@ -74,16 +75,6 @@ pub(crate) struct Control<'a> {
     pub(crate) prune: Option<Prune>,
     /// The data stream inside the channel.
     pub(crate) carriage: Carriage,
-}
-
-/// The reports of both ends.
-#[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) finished: Finished,
-    /// The receiver's report; all zero at a sender that ended first.
-    pub(crate) complete: Complete,
-    /// The entries that the sender has removed from its source.
-    pub(crate) removed: Removed,
 }
 
 /// The effect of a message on the loop.
@@ -725,27 +716,5 @@ fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Erro
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns a sender's report, without its CPU time.
-pub(crate) fn conclusion(sending: &Sending) -> Finished {
-    let counters = &sending.filling.counters;
-    let active = match (sending.first_byte.get(), sending.last_byte.get()) {
-        (Some(first), Some(last)) => last.saturating_duration_since(*first),
-        _ => Duration::ZERO,
-    };
-    Finished {
-        bytes: counters.bytes.load(Relaxed),
-        files: counters.entries.load(Relaxed),
-        resent_bytes: counters.resent_bytes.load(Relaxed),
-        spared_bytes: counters.spared_bytes.load(Relaxed),
-        matched_bytes: counters.matched_bytes.load(Relaxed),
-        skipped: counters.skipped.load(Relaxed),
-        failed: counters.failed.load(Relaxed),
-        unfit: counters.unfit.load(Relaxed),
-        resumed_bytes: counters.resumed_bytes.load(Relaxed),
-        active_us: active.as_micros() as u64,
-        cpu_us: 0,
     }
 }

@@ -35,10 +35,10 @@ use crate::{
         budget::{Budget, descriptor_limit},
         door::{self, Bounds, Reception},
         messages,
-        place::Confinement,
         server::{Account, Doors, Rules, serve},
     },
     shared::NO_THREAD,
+    transfer::place::Confinement,
 };
 
 /// The options of a daemon.

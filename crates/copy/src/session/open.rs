@@ -30,9 +30,10 @@ use crate::{
         join::{JOINED_BYTES, Join, Joined, Prover},
         keys::TransferKeys,
     },
-    session::{carriage::Seat, complaints::complain, line::Lines},
+    session::{carriage::Seat, line::Lines},
     socket::{self, Socket},
     summary::Notice,
+    transfer::complaints::complain,
 };
 
 /// The index of this thread's bell among the control bells.
@@ -645,7 +646,7 @@ mod tests {
     use crate::{
         options::Level,
         send::scan,
-        session::ends::{self, Plan},
+        transfer::ends::{self, Plan},
     };
 
     /// Returns the error of a sending end all of whose streams were refused.

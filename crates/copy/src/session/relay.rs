@@ -17,16 +17,6 @@ use rustix::event::PollFlags;
 use sealane_engine::record::Secret;
 use sealane_peer::{Channel, StderrMode};
 
-use super::{
-    agree::{self, Terms},
-    complaints::complain,
-    control::Outcome,
-    far_place::FarPlace,
-    messages,
-    open::{Route, Wish},
-    roles::{list_messages, usage},
-    transfer::{LINGER, Transfer, reach},
-};
 use crate::{
     error::{Error, ErrorKind},
     options::{MeasuredEnd, Options, Ownership, Preserve, Sink, Wishes},
@@ -36,9 +26,22 @@ use crate::{
         message::{Accept, Complete, Finished, Hello, Message, Request, Role},
     },
     send::{line::SEGMENT_BYTES, removal::Removed},
+    session::{
+        agree, messages,
+        open::{Route, Wish},
+        reach::{LINGER, reach},
+    },
     shared::NO_THREAD,
     socket::{Socket, Wire},
     summary::{Notice, Observer, Summary},
+    transfer::{
+        Transfer,
+        complaints::complain,
+        far_place::FarPlace,
+        outcome::Outcome,
+        roles::{list_messages, usage},
+        terms::{Terms, processors},
+    },
 };
 
 /// The number of bytes passed on at once.
@@ -230,7 +233,7 @@ impl Relay<'_> {
     ) -> Result<Agreed, Error> {
         let options = self.to.options;
         let suite = agree::suite(options)?;
-        let sends = greet(sender, from, agree::processors())?;
+        let sends = greet(sender, from, processors())?;
         // The receiver provides buffers for batches that lanes of the other end have in flight.
         let receives = greet(receiver, &self.to, sends.processors)?;
         let terms = self.to.terms(suite, sends.processors.min(receives.processors));

@@ -4,83 +4,33 @@
 //! sent.
 
 use std::{
-    os::fd::AsFd,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{
-    Filter, FilterFile, Folders, Kind, RelativePath, Rule, ShownPath, SourceRoot, WalkOptions,
-};
+use sealane_tree::{Folders, ShownPath, SourceRoot, WalkOptions};
 
 use crate::{
     digest::GROUP_BYTES,
     error::{Error, ErrorKind},
-    options::{Pattern, Sameness},
-    proto::{
-        entry::{Announcement, Entry},
-        message::{Dated, Have, Held, Message, Piece},
-    },
+    options::Sameness,
+    proto::message::{Dated, Have, Held, Message, Piece},
     send::{
         fill::{POSSESSIONS_MAX, Possessions},
         removal::Removal,
-        work::{Bytes, Check, Claim, Queue, SendFile},
+        work::{Check, Claim},
     },
-    session::{
+    session::{control::Control, folders, line::Lines, messages},
+    summary::Notice,
+    transfer::{
         claims::{PIECE_BYTES, PIECES_MAX},
-        control::{Control, Outcome},
         ends::{self, Plan},
-        folders,
-        line::Lines,
-        messages,
+        input::standard_input,
+        outcome::Outcome,
         place::{self, Confinement, Sought},
     },
-    summary::Notice,
 };
-
-/// The maximum number of names of filter files.
-const FILTER_FILES_MAX: usize = 8;
-
-/// Turns the user's filters into a walk.
-pub(crate) fn walk_options(plan: &Plan) -> Result<WalkOptions, Error> {
-    let wishes = &plan.wishes;
-    Ok(WalkOptions {
-        recursive: wishes.recursive,
-        one_file_system: wishes.one_file_system,
-        owner: wishes.preserve.owner.is_wanted(),
-        xattrs: wishes.preserve.kinds_of_xattrs(),
-        filter: filter(&wishes.patterns)?,
-        changes: Arc::clone(&plan.changes),
-    })
-}
-
-/// Compiles the user's filters.
-pub(crate) fn filter(patterns: &[Pattern]) -> Result<Filter, Error> {
-    let rule = |pattern: &Pattern| match pattern {
-        Pattern::Include(glob) => Some(Rule::Include(glob.clone())),
-        Pattern::Exclude(glob) => Some(Rule::Exclude(glob.clone())),
-        Pattern::File(_) | Pattern::GitIgnore => None,
-    };
-    let file = |pattern: &Pattern| match pattern {
-        Pattern::File(name) => Some(FilterFile::Patterns(name.clone())),
-        Pattern::GitIgnore => Some(FilterFile::GitIgnore),
-        Pattern::Include(_) | Pattern::Exclude(_) => None,
-    };
-    let usage = |message| Error::new(ErrorKind::Usage, message);
-    let files: Vec<_> = patterns.iter().filter_map(file).collect();
-    if files.len() > FILTER_FILES_MAX {
-        return Err(usage(format!("--filter-file: more than {FILTER_FILES_MAX} names are too many")));
-    }
-    let is_name = |name: &str| RelativePath::new(name).is_ok_and(|name| name.components().count() == 1);
-    if let Some(Pattern::File(name)) =
-        patterns.iter().find(|pattern| matches!(pattern, Pattern::File(name) if !is_name(name)))
-    {
-        return Err(usage(format!("--filter-file: {name:?} is no name of a file")));
-    }
-    let filter = Filter::new(patterns.iter().filter_map(rule));
-    filter.map(|filter| filter.with_files(files)).map_err(|error| usage(sealane_peer::chain(&error)))
-}
 
 /// The end that sends, client or server.
 pub(crate) struct SendingSide<'a> {
@@ -138,40 +88,6 @@ impl SendingSide<'_> {
         let walk = (!self.standard_input).then(|| source.source.walk(self.walk));
         control.send_all(&sending, walk, removal, || source.source.reader(), keep)
     }
-}
-
-/// Returns standard input as a file of this name.
-pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, Error> {
-    let name = name.ok_or_else(|| {
-        Error::new(
-            ErrorKind::Usage,
-            "standard input needs a target with a file name; the target is a directory",
-        )
-    })?;
-    let path = RelativePath::new(name).map_err(sealane_tree::Error::from)?;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let metadata = sealane_tree::Metadata {
-        mode: 0o644,
-        modified: sealane_tree::Timestamp { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() },
-        ..sealane_tree::Metadata::default()
-    };
-    let entry = Entry { path, kind: Kind::File, metadata, digest: None };
-    let input = std::io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(|error| Error::io("cannot read standard input", &error))?;
-    let announcement = Announcement { entry, growing: true };
-    let shown = ShownPath::new(*b"standard input");
-    let bytes = Bytes::Pipe(Mutex::new(input.into()));
-    Ok(Arc::new(SendFile::new(
-        queue.next_file(),
-        announcement,
-        shown,
-        bytes,
-        std::iter::once(0..u64::MAX),
-        Vec::new(),
-        None,
-    )))
 }
 
 /// Receives the list of the receiver's entries.

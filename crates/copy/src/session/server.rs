@@ -32,21 +32,27 @@ use crate::{
     send::work::PACK_ENTRIES,
     session::{
         accept::{Expected, Registry, bind},
-        agree::{self, Policy, Terms},
+        agree::{self, Policy},
         budget::{Budget, Reservation},
         carriage::{Carriage, Part},
-        control::{Control, NOTICES_MAX, Notices, Outcome},
+        control::{Control, Notices},
         door::{self, Bounds, NoReception},
-        ends::{FLIGHT_BYTES, Plan, open_files_max},
         line::Lines,
         messages,
         open::watch,
-        place::{Confinement, Place, Sought},
-        receiving::{ReceivingSide, this_boot},
-        sending::{SendingSide, walk_options},
+        sending::SendingSide,
     },
     shared::start,
     summary::{Notice, Progress},
+    transfer::{
+        NOTICES_MAX,
+        ends::{FLIGHT_BYTES, Plan, open_files_max},
+        filters::walk_options,
+        outcome::Outcome,
+        place::{Confinement, Place, Sought},
+        receiving::{ReceivingSide, this_boot},
+        terms::Terms,
+    },
 };
 
 use asked::{Asked, rights, target, terms};

@@ -24,7 +24,6 @@ use crate::{
     error::{Error, ErrorKind},
     growth::LONG_PATH,
     login::Login,
-    session::{agree, complaints::complain},
     sftp::{
         adding::Adding,
         link::{Fault, Link},
@@ -32,6 +31,7 @@ use crate::{
         sums::{LENGTH_BYTES_MIN, SCRIPT, Sum, Sums},
     },
     summary::Progress,
+    transfer::{complaints::complain, terms::STREAMS_DEFAULT_MAX},
 };
 
 /// The maximum number of simultaneous logins: half of the number from which sshd refuses some (MaxStartups
@@ -228,9 +228,7 @@ impl Far {
             Some(asked) => {
                 self.log_in(1, asked).await;
             }
-            None if self.round_trip() >= LONG_PATH => {
-                self.add_while_it_helps(agree::STREAMS_DEFAULT_MAX).await
-            }
+            None if self.round_trip() >= LONG_PATH => self.add_while_it_helps(STREAMS_DEFAULT_MAX).await,
             // On a short path processors are the limit.
             None => self.add_while_it_helps(processors.div_ceil(2).clamp(2, SHORT_PATH_MAX)).await,
         }

@@ -33,10 +33,10 @@ use crate::{
     error::{Error, ErrorKind},
     options::{Compression, Delta, Level, MeasuredEnd, Options, Pattern, Sink},
     proto::message::Role,
-    session::{far_place::FarPlace, transfer::Transfer},
     sftp::far::Far,
     shared::NO_THREAD,
     summary::{Notice, Observer, Summary},
+    transfer::{Transfer, far_place::FarPlace},
 };
 
 /// Copies to or from a far host by its SFTP server: on request, or because the host has no sealane, as described by

@@ -9,11 +9,11 @@ use sealane_tree::EntryType;
 use crate::{
     error::{Error, ErrorKind},
     receive::permit::{ITSELF, last_component},
-    session::place::{At, meaning},
     sftp::{
         far::Far,
         link::{Fault, Link},
     },
+    transfer::place::{At, meaning},
 };
 
 /// A target at the far host.

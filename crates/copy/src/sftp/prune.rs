@@ -14,7 +14,6 @@ use crate::{
         permit::Permit,
         prune::{Prunable, Prune, Pruned, Step},
     },
-    session::{sending::filter, transfer::Transfer},
     sftp::{
         far::{Far, Trouble},
         link::{Fault, NAMES_MAX},
@@ -22,6 +21,7 @@ use crate::{
         survey::{Sight, descend},
     },
     summary::Notice,
+    transfer::{Transfer, filters::filter},
 };
 
 /// Deletes entries; in a dry run, only reports them. `unread` sources could not be read.

@@ -39,16 +39,6 @@ use crate::{
         lane::Receiving,
         prune::{KNOWN_MAX, Prune, Pruned},
     },
-    session::{
-        agree, claims,
-        control::NOTICES_MAX,
-        ends::{self, Plan},
-        far_place::far_path,
-        leftovers,
-        receiving::{Opened, give_up},
-        sending::filter,
-        transfer::Transfer,
-    },
     sftp::{
         far::{Far, Trouble},
         get::{Found, Get},
@@ -62,6 +52,15 @@ use crate::{
         told,
     },
     summary::{Notice, Observer, Summary},
+    transfer::{
+        NOTICES_MAX, Transfer, claims,
+        ends::{self, Plan},
+        far_place::far_path,
+        filters::filter,
+        leftovers,
+        receiving::{Opened, give_up},
+        terms::processors,
+    },
 };
 
 /// The maximum number of files in flight.
@@ -208,7 +207,7 @@ impl Pull<'_> {
         let _ = receiving.first_byte.set(std::time::Instant::now());
         self.far.reactor.run(async {
             let grow = pin!(async {
-                self.far.grow(self.transfer.options.streams, agree::processors()).await;
+                self.far.grow(self.transfer.options.streams, processors()).await;
                 std::future::pending::<()>().await;
             });
             let work = pin!(async {

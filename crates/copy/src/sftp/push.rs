@@ -46,17 +46,6 @@ use crate::{
         removal::{self, Removal, Removed},
         scan,
     },
-    session::{
-        agree::{self, Terms},
-        control::{NOTICES_MAX, conclusion},
-        ends::{self, Plan},
-        far_place::far_path,
-        place::{self as near, Sought},
-        receiving::hold_journal,
-        roles::is_standard_stream,
-        sending::{standard_input, walk_options},
-        transfer::{Transfer, own_process_cpu_seconds, random},
-    },
     sftp::{
         far::{Far, Trouble},
         link::{Link, UNDER_WAY_BYTES},
@@ -69,6 +58,20 @@ use crate::{
     },
     shared::{self, start},
     summary::{CpuSeconds, Notice, Observer, Summary},
+    transfer::{
+        NOTICES_MAX, Transfer,
+        ends::{self, Plan},
+        far_place::far_path,
+        filters::walk_options,
+        input::standard_input,
+        outcome::conclusion,
+        own_process_cpu_seconds,
+        place::{self as near, Sought},
+        random,
+        receiving::hold_journal,
+        roles::is_standard_stream,
+        terms::{Terms, processors},
+    },
 };
 
 /// The number of records per batch, besides room for a closing record.
@@ -379,7 +382,7 @@ impl Push<'_> {
         });
         let moved = reactor.run(async {
             let grow = pin!(async {
-                self.far.grow(self.transfer.options.streams, agree::processors()).await;
+                self.far.grow(self.transfer.options.streams, processors()).await;
                 std::future::pending::<()>().await;
             });
             let moved: LocalBoxFuture<'_, _> = match is_dry {

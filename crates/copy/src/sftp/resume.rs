@@ -20,7 +20,6 @@ use crate::{
     login::private_folder,
     receive::permit::Permit,
     send::work::{Check, Claim},
-    session::{claims, place::journal_at, transfer::Transfer},
     sftp::{
         far::Far,
         link::{Fault, Link},
@@ -29,6 +28,7 @@ use crate::{
         remains::Remains,
         survey::{read, read_request},
     },
+    transfer::{Transfer, claims, place::journal_at},
 };
 
 /// A boot's name is shorter.

@@ -13,7 +13,7 @@ use crate::{
         entry::{attributes, known_identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Held, LIST_FILES_MAX, List},
     },
-    session::{ends::version_held, folders::Telling},
+    session::{folders::Telling, survey::version_held},
 };
 
 /// The numbers of the folders that the sender has asked for, by their paths; `None` for those that it does not have, of which only

@@ -15,7 +15,7 @@ use crate::{
         message::{Dated, HAVE_PER_MESSAGE, Have, Message},
     },
     receive::permit::Permit,
-    session::ends::starting_folders,
+    session::survey::starting_folders,
 };
 
 /// Returns what a sender is told of a name. The times of files are told with their lists, where they matter; no time is older

@@ -14,10 +14,10 @@ use crate::{
     error::{Error, ErrorKind},
     options::Sink,
     proto::message::{Hello, LISTED_MESSAGES_MAX, Message, Request, Role},
-    session::{
-        agree::{self, Terms},
-        messages,
+    session::{agree, messages},
+    transfer::{
         place::{self, Place},
+        terms::{Terms, processors},
     },
 };
 
@@ -78,7 +78,7 @@ pub(super) fn terms(
     rules: &Rules,
     doors: &Doors<'_>,
 ) -> Result<Terms, Error> {
-    let mut terms = agree::judge(request, rules.policy, agree::processors(), hello.processors)?;
+    let mut terms = agree::judge(request, rules.policy, processors(), hello.processors)?;
     if let Doors::Shared { budget, .. } = doors {
         // If descriptors are scarce, none are reserved for streams that may never be opened.
         let spare = u16::try_from(budget.share() / STREAMS_SHARE).unwrap_or(u16::MAX);

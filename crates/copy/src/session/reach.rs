@@ -1,40 +1,23 @@
-//! One transfer as it is requested from a far end, and the ways to reach that end.
+//! The ways to reach a far end.
 
 use std::{
     path::PathBuf,
-    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use sealane_peer::{
-    Application, Channel, HostPort, Identity, KnownPeers, Location, PeerError, RemoteCommand, ServeLeave,
-    ServerTrust, SshCommand, StderrMode, connect_tls_by, spawn_local,
+    Application, Channel, HostPort, Identity, KnownPeers, PeerError, RemoteCommand, ServeLeave, ServerTrust,
+    SshCommand, StderrMode, connect_tls_by, spawn_local,
 };
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::Error,
     options::{MeasuredEnd, Options, Sink},
-    proto::message::Role,
-    session::far_place::FarPlace,
-    summary::Progress,
+    transfer::far_place::FarPlace,
 };
 
 /// The time that a far end has to end after it was informed of a failure.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
-
-/// One transfer, as requested from one far end.
-#[derive(Clone, Copy)]
-pub(crate) struct Transfer<'a> {
-    pub(crate) sources: &'a [Location],
-    pub(crate) target: &'a Location,
-    pub(crate) options: &'a Options,
-    pub(crate) progress: &'a Arc<Progress>,
-    pub(crate) role: Role,
-    pub(crate) far: &'a FarPlace,
-    pub(crate) started: Instant,
-    /// The identity of the host of far sources, once that is asked for.
-    pub(crate) far_host: &'a OnceLock<Vec<u8>>,
-}
 
 /// The way to reach the far end.
 pub(super) enum Far {
@@ -105,18 +88,4 @@ pub(super) fn reach(place: &FarPlace, options: &Options, stderr: StderrMode) -> 
 
 fn default_file(options: &Options, name: &str) -> Result<PathBuf, PeerError> {
     options.remote.config_dir.as_ref().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
-}
-
-/// Returns the CPU time of this process from its start: user and system.
-pub(crate) fn own_process_cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// Returns random bytes from the system.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("the system gives no random bytes: {error}")))?;
-    Ok(bytes)
 }

@@ -11,13 +11,13 @@ use crate::{
     error::{Error, ErrorKind},
     options::{Options, Sink},
     proto::message::{LISTED_BYTES, LISTED_MESSAGES_MAX, Role},
-    session::{
+    transfer::{
         far_place::{FarPlace, far_path},
         sense,
     },
 };
 
-pub(super) fn usage(message: &str) -> Error {
+pub(crate) fn usage(message: &str) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn is_standard_stream(location: &Location) -> bool {
 }
 
 /// The role of this end.
-pub(super) enum Roles {
+pub(crate) enum Roles {
     Here {
         role: Role,
         far: FarPlace,
@@ -35,7 +35,7 @@ pub(super) enum Roles {
     Neither,
 }
 
-pub(super) fn roles(sources: &[Location], target: &Location) -> Result<Roles, Error> {
+pub(crate) fn roles(sources: &[Location], target: &Location) -> Result<Roles, Error> {
     let remote = |location: &Location| !matches!(location, Location::Local(_));
     let first = sources.first().ok_or_else(|| usage("there is nothing to copy"))?;
     if is_standard_stream(target) && sources.len() > 1 {
@@ -70,7 +70,7 @@ fn local_path(location: &Location) -> Option<&Path> {
 }
 
 /// Refuses senseless requests, as far as they are recognisable without the far end.
-pub(super) fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Result<(), Error> {
+pub(crate) fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Result<(), Error> {
     if options.wishes.upkeep.delete.is_some() {
         sense::deletable(sources.iter().map(far_path), options.wishes.recursive)?;
     }
@@ -100,7 +100,7 @@ pub(super) fn make_sense(sources: &[Location], target: &Location, options: &Opti
 }
 
 /// Returns the parts of a list that each fit into a message.
-pub(super) fn list_messages(listed: Option<&[RelativePath]>) -> impl Iterator<Item = &[RelativePath]> {
+pub(crate) fn list_messages(listed: Option<&[RelativePath]>) -> impl Iterator<Item = &[RelativePath]> {
     let mut rest = listed.unwrap_or_default();
     std::iter::from_fn(move || {
         let mut bytes = 0;

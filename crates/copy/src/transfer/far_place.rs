@@ -13,7 +13,7 @@ pub(crate) enum FarPlace {
 }
 
 impl FarPlace {
-    pub(super) fn of(location: &Location) -> Self {
+    pub(crate) fn of(location: &Location) -> Self {
         match location {
             Location::Local(_) => Self::Here,
             Location::Ssh { user, host, port, .. } => {
@@ -24,7 +24,7 @@ impl FarPlace {
     }
 
     /// Returns its name in messages; `None` for this host.
-    pub(super) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::Here => None,
             Self::Ssh { host, .. } => Some(host.clone()),
@@ -33,7 +33,7 @@ impl FarPlace {
     }
 
     /// Returns a message of this place, with its name as the prefix.
-    pub(super) fn says(&self, what: String) -> String {
+    pub(crate) fn says(&self, what: String) -> String {
         self.name().map_or_else(|| what.clone(), |name| format!("{name}: {what}"))
     }
 }

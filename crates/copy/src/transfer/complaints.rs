@@ -15,7 +15,7 @@ use sealane_peer::StderrMode;
 /// Lines that ssh and the far shell write before a far end has greeted: they are printed once it has greeted or
 /// failed, and discarded if its absence is the reason and does no harm.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Mutex<HeldLines>);
+pub(crate) struct Complaints(Mutex<HeldLines>);
 
 #[derive(Debug, Default)]
 struct HeldLines {
@@ -39,7 +39,7 @@ impl Complaints {
 
     /// Returns a sink that holds a child's lines back: all of them if the child does not log in, and otherwise those that
     /// an absence explains.
-    pub(super) fn held(self: Arc<Self>, is_logged_in: bool) -> StderrMode {
+    pub(crate) fn held(self: Arc<Self>, is_logged_in: bool) -> StderrMode {
         StderrMode::Relay(Arc::new(move |line| {
             let mut held = self.lines();
             let is_explained = is_logged_in || OF_ABSENCE.iter().any(|part| line.contains(part));
@@ -52,7 +52,7 @@ impl Complaints {
     }
 
     /// Returns whether ssh has logged in to a server that runs no commands.
-    pub(super) fn tell_of_no_commands(&self) -> bool {
+    pub(crate) fn tell_of_no_commands(&self) -> bool {
         let until = Instant::now() + LAST_LINES;
         loop {
             if self.lines().lines.iter().any(|line| line.contains(NO_COMMANDS)) {
@@ -66,7 +66,7 @@ impl Complaints {
     }
 
     /// From now on all lines are printed, starting with those that were held back.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         let mut held = self.lines();
         held.are_told = true;
         held.lines.drain(..).for_each(|line| complain(&line));

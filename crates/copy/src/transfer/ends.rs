@@ -12,25 +12,18 @@ use crossbeam_channel::Sender;
 use sealane_engine::{Engine, record::Secret};
 use sealane_lanes::{Bells, Clock, Limiter, Placement};
 use sealane_tree::{
-    Backups, Basis, Changes, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target,
-    TargetOptions, Writer, Xattrs,
+    Backups, Basis, Changes, EntryType, MODE_BITS, RelativePath, Target, TargetOptions, Writer, Xattrs,
 };
 
 use crate::{
-    content,
     error::Error,
     journal::{Identity, Journal, State as JournalState},
     options::{Backup, Compression, Delta, Level, MeasuredEnd, ModeRules, Sink, Wishes},
-    proto::{
-        entry::{UNKNOWN_ATTRIBUTES, attributes, identity, known_identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
-        record::DATA_BYTES_MAX,
-    },
+    proto::{entry::identity, record::DATA_BYTES_MAX},
     receive::{
         self,
         files::{Destination, Files, Intake},
         lane::Receiving,
-        movable::Movable,
         permit::{ITSELF, Permit},
         stream::ReceiveStream,
     },
@@ -38,7 +31,7 @@ use crate::{
         self,
         batch::record_bytes_max,
         compress::Governor,
-        fill::{Counters, Filling, POSSESSIONS_MAX, Possessions},
+        fill::{Counters, Filling, Possessions},
         lane::{Hold, Sending},
         manifest::{Manifest, Outgoing},
         removal::Sent,
@@ -46,9 +39,9 @@ use crate::{
         window::Window,
         work::Queue,
     },
-    session::{agree::Terms, claims},
     shared::{self, Stop},
     summary::{Notice, Progress},
+    transfer::{claims, terms::Terms},
 };
 
 /// The length of the buffers of one end over all streams, in bytes.
@@ -313,200 +306,6 @@ pub(crate) fn target_options(
         time_window_seconds: plan.wishes.upkeep.sameness.window_seconds(),
         ..TargetOptions::default()
     }
-}
-
-/// The entries of a target that are reported to the sender.
-#[derive(Debug)]
-pub(crate) struct Survey<'a> {
-    pub(crate) target: &'a Target,
-    /// The names that may arrive: other entries are not examined.
-    pub(crate) permit: Permit,
-    /// Decide whether files are reported, and by what they count as the same; owners and extended attributes that are kept are
-    /// compared too, but these are not known of files that are reported here.
-    pub(crate) wishes: &'a Wishes,
-    /// Reports files by path, size and content, read by this many threads.
-    pub(crate) checksum: Option<u16>,
-    /// Folders are passed over, because they are compared as wholes.
-    pub(crate) without_folders: bool,
-    /// Reports files that may be compared with what is sent.
-    pub(crate) versions: bool,
-    /// Notes those that may have been moved.
-    pub(crate) movable: Option<&'a Movable>,
-}
-
-/// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
-pub(crate) fn starting_folders(target: &Target, permit: &Permit) -> Result<Vec<Vec<u8>>, Error> {
-    let paths: Vec<RelativePath> = match permit.names() {
-        Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
-        None if permit.has_patterns() => target.names(|name| permit.may_begin(name))?,
-        None => return Ok(vec![Vec::new()]),
-    };
-    Ok(paths.into_iter().map(|path| path.as_bytes().to_vec()).collect())
-}
-
-impl Survey<'_> {
-    /// Calls `each` for every file that arriving entries may replace, until it returns false. Unreadable files are
-    /// skipped, and so are sent.
-    fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {
-        let paths: Vec<RelativePath> = match self.permit.names() {
-            Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
-            None if self.permit.has_patterns() => self.target.names(|name| self.permit.may_begin(name))?,
-            None => {
-                return match self.permit.is_recursive() && !self.without_folders {
-                    true => visit(self.target.files()?, &mut each).map(drop),
-                    false => Ok(()),
-                };
-            }
-        };
-        let mut writer = self.target.writer();
-        for path in paths {
-            let Ok(Some(found)) = writer.existing(&path) else { continue };
-            let goes_on = match found.entry_type {
-                EntryType::File => each(ExistingFile { path, metadata: found.metadata })?,
-                EntryType::Directory if self.permit.is_recursive() && !self.without_folders => {
-                    match self.target.files_below(&path) {
-                        Ok(files) => visit(files, &mut each)?,
-                        Err(_) => true,
-                    }
-                }
-                _ => true,
-            };
-            if !goes_on {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-}
-
-fn visit(
-    files: sealane_tree::Files,
-    each: &mut impl FnMut(ExistingFile) -> Result<bool, Error>,
-) -> Result<bool, Error> {
-    for file in files.flatten() {
-        if !each(file)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Reports the entries that the sender need not send again: from the journal, and from the tree. Unless it `ends` with them,
-/// folders follow.
-pub(crate) fn possessions(
-    journal: &JournalState,
-    survey: Option<Survey<'_>>,
-    ends: bool,
-    mut tell: impl FnMut(Message) -> Result<(), Error>,
-) -> Result<(), Error> {
-    // Their attributes follow if the tree is examined as well.
-    let unknown = |&identity: &Identity| Held { identity, attributes: UNKNOWN_ATTRIBUTES };
-    let mut have = Have::default();
-    // A comparison of contents counts no file that was not read.
-    if survey.as_ref().is_none_or(|survey| survey.checksum.is_none()) {
-        have.done = journal.done.keys().map(unknown).collect();
-    }
-    let mut told = 0;
-    if let Some(survey) = survey {
-        let (wishes, sameness) = (survey.wishes, survey.wishes.upkeep.sameness);
-        let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
-        survey.files(|file| {
-            if wishes.update || sameness.window_seconds().is_some() {
-                have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
-            }
-            have.versions.extend(
-                survey.versions.then(|| version_held(&file.path, &file.metadata, survey.movable)).flatten(),
-            );
-            if survey.checksum.is_some() {
-                if content.is_full() {
-                    have.done.extend(content.read(&mut tell)?);
-                }
-                content.push(file);
-            } else if wishes.skip_same {
-                let ExistingFile { path, metadata } = file;
-                let attributes = match wishes.preserve.kinds_of_xattrs().any() {
-                    true => UNKNOWN_ATTRIBUTES,
-                    false => {
-                        let with_owner = wishes.preserve.owner.is_wanted();
-                        attributes(&metadata, sameness.is_apart_from_time(), with_owner)
-                    }
-                };
-                let identity = known_identity(&path, &metadata, sameness);
-                have.done.push(Held { identity, attributes });
-            }
-            let count = have.done.len() + have.dated.len() + have.versions.len();
-            if count >= HAVE_PER_MESSAGE {
-                told += count;
-                tell_all(std::mem::take(&mut have), &mut tell)?;
-            }
-            Ok(told <= POSSESSIONS_MAX)
-        })?;
-        have.done.extend(content.read(&mut tell)?);
-    }
-    tell_all(have, &mut tell)?;
-    if ends { tell(Message::HaveEnd) } else { Ok(()) }
-}
-
-/// Returns what a sender is told of a file that may be compared with another version of it, if the file is long enough.
-pub(crate) fn version_held(
-    path: &RelativePath,
-    metadata: &Metadata,
-    movable: Option<&Movable>,
-) -> Option<VersionHeld> {
-    let bytes = metadata.size_bytes;
-    (bytes >= VERSION_BYTES_MIN).then(|| {
-        let traits = movable.and_then(|movable| movable.add(path, metadata));
-        VersionHeld { path: path_hash(path), bytes, traits }
-    })
-}
-
-/// Shorter versions are not told: one is hardly of use for a file that is long enough to be compared.
-const VERSION_BYTES_MIN: u64 = 64 << 10;
-
-/// Files whose content has not been read yet.
-struct Unread<'a> {
-    survey: &'a Survey<'a>,
-    files: Vec<ExistingFile>,
-    bytes: u64,
-}
-
-impl Unread<'_> {
-    fn is_full(&self) -> bool {
-        self.files.len() >= UNREAD_FILES || self.bytes >= UNREAD_BYTES
-    }
-
-    fn push(&mut self, file: ExistingFile) {
-        self.bytes = self.bytes.saturating_add(file.metadata.size_bytes);
-        self.files.push(file);
-    }
-
-    /// Reads them all.
-    fn read(&mut self, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<Vec<Held>, Error> {
-        let files = std::mem::take(&mut self.files);
-        self.bytes = 0;
-        let (target, threads) = (self.survey.target, self.survey.checksum.unwrap_or(1));
-        let preserve = &self.survey.wishes.preserve;
-        let compared = (preserve.owner.is_wanted(), preserve.kinds_of_xattrs());
-        content::identities(target, &files, threads, compared, || tell(Message::Have(Have::default())))
-    }
-}
-
-/// The number of files whose contents are read before the search for others continues.
-const UNREAD_FILES: usize = HAVE_PER_MESSAGE / 4;
-const UNREAD_BYTES: u64 = 4 << 30;
-
-/// Sends everything, in messages that fit a frame.
-fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<(), Error> {
-    for chunk in have.done.chunks(HAVE_PER_MESSAGE) {
-        tell(Message::Have(Have { done: chunk.to_vec(), ..Have::default() }))?;
-    }
-    for chunk in have.dated.chunks(HAVE_PER_MESSAGE) {
-        tell(Message::Have(Have { dated: chunk.to_vec(), ..Have::default() }))?;
-    }
-    for chunk in have.versions.chunks(HAVE_PER_MESSAGE) {
-        tell(Message::Have(Have { versions: chunk.to_vec(), ..Have::default() }))?;
-    }
-    Ok(())
 }
 
 /// Keeps only the entries of a journal that really exist: the user may have removed or changed some after an

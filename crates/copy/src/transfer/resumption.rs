@@ -14,10 +14,10 @@ use sealane_peer::{Location, ssh_resolved_host};
 
 use crate::{
     options::Sink,
-    session::{
+    transfer::{
+        Transfer,
         far_place::{FarPlace, far_path},
         roles::is_standard_stream,
-        transfer::Transfer,
     },
 };
 

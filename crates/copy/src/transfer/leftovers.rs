@@ -6,8 +6,8 @@
 use crate::{
     journal::{Other, State},
     receive::{files::Files, strays::STRAYS_MAX},
-    session::ends::is_finished,
     summary::Notice,
+    transfer::ends::is_finished,
 };
 
 /// The maximum number of journals that are told: the thread that passes notices on is the one that makes these.
