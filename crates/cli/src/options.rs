@@ -5,7 +5,7 @@
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEnd, Following, Logins,
+    AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEndChoice, Following, Logins,
     MeasuredEnd, Options, Ownership, Pattern, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep, Wishes,
 };
 use sealane_engine::Implementations;
@@ -419,11 +419,11 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             far_end: match arguments.far_end {
                 // A user who gives the path of sealane wants no alternative.
                 FarEndArg::Auto if arguments.remote_program.is_some() || arguments.install_far_end => {
-                    FarEnd::Sealane
+                    FarEndChoice::Sealane
                 }
-                FarEndArg::Auto => FarEnd::Auto,
-                FarEndArg::Sealane => FarEnd::Sealane,
-                FarEndArg::Sftp => FarEnd::Sftp,
+                FarEndArg::Auto => FarEndChoice::Auto,
+                FarEndArg::Sealane => FarEndChoice::Sealane,
+                FarEndArg::Sftp => FarEndChoice::Sftp,
             },
             state_dir: None,
             logins: Logins::default(),

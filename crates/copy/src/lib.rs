@@ -47,8 +47,8 @@ pub use error::{Error, ErrorKind};
 pub use journal::replay_any;
 pub use login::{Login, Logins};
 pub use options::{
-    Backup, Bases, Compression, Deletion, Delta, Existing, FarEnd, Level, MeasuredEnd, ModeRules, Options,
-    Ownership, Pattern, Piece, Portion, Preserve, Principal, RemoteOptions, Sameness, Sink, Sizes,
+    Backup, Bases, Compression, Deletion, Delta, Existing, FarEndChoice, Level, MeasuredEnd, ModeRules,
+    Options, Ownership, Pattern, Piece, Portion, Preserve, Principal, RemoteOptions, Sameness, Sink, Sizes,
     UnknownName, Upkeep, Wishes,
 };
 pub use sealane_engine::{Implementations, Suite};

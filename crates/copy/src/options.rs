@@ -657,9 +657,9 @@ impl Default for Options {
     }
 }
 
-/// The program that answers at the far end of ssh.
+/// The program that is to answer at the far end of ssh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FarEnd {
+pub enum FarEndChoice {
     /// sealane, or sshd's SFTP server if sealane is not installed.
     #[default]
     Auto,
@@ -687,7 +687,7 @@ pub struct RemoteOptions {
     /// ssh's `-J`.
     pub ssh_jump: Option<String>,
     /// The program to start at the far end of ssh.
-    pub far_end: FarEnd,
+    pub far_end: FarEndChoice,
     /// The folder for journals of transfers whose target keeps no journal.
     pub state_dir: Option<PathBuf>,
     /// The far end's `sealane`, if it is not in its PATH.

@@ -7,8 +7,8 @@ mod skip;
 
 use scene::*;
 use sealane_copy::{
-    Backup, Deletion, ErrorKind, FarEnd, Following, Level, Notice, Options, Ownership, Pattern, Progress,
-    RelativePath,
+    Backup, Deletion, ErrorKind, FarEndChoice, Following, Level, Notice, Options, Ownership, Pattern,
+    Progress, RelativePath,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -591,7 +591,7 @@ fn a_host_without_sealane_is_told_and_copied_to() {
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
     let mut options = scene.options();
-    options.remote.far_end = FarEnd::Auto;
+    options.remote.far_end = FarEndChoice::Auto;
     let (_, notices) = scene.copy("tree", "host:tree", &options);
     assert!(notices.iter().any(|notice| matches!(notice, Notice::OverSftp { host } if host == "host")));
     same(&scene.at("near/tree"), &scene.far("tree"));
@@ -612,11 +612,11 @@ fn a_host_without_sealane_is_told_and_copied_to() {
             "{error}"
         );
     }
-    options.remote.far_end = FarEnd::Sealane;
+    options.remote.far_end = FarEndChoice::Sealane;
     let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();
     assert!(error.to_string().contains("not installed"), "{error}");
     // The far end is neither of the two.
-    options.remote.far_end = FarEnd::Auto;
+    options.remote.far_end = FarEndChoice::Auto;
     scene.answer("exit 1");
     let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();
     assert!(error.to_string().contains("not installed") && error.to_string().contains("SFTP"), "{error}");
@@ -627,7 +627,7 @@ fn an_account_for_sftp_only_is_copied_to() {
     let Some(scene) = Scene::set() else { return };
     plant(&scene.at("near/tree"));
     let mut options = scene.options();
-    options.remote.far_end = FarEnd::Auto;
+    options.remote.far_end = FarEndChoice::Auto;
     // This server answers whatever command is requested, as with `ForceCommand internal-sftp`.
     let script = format!(
         "#!/bin/sh\ntest \"$1\" = -G && exit 1\ncd '{}'\nexec {} 2>/dev/null\n",

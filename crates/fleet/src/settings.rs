@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use sealane_copy::{AddressFamily, Delta, FarEnd, Options, Placement, RemoteOptions, Suite, Wishes};
+use sealane_copy::{AddressFamily, Delta, FarEndChoice, Options, Placement, RemoteOptions, Suite, Wishes};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FleetError, Result};
@@ -36,7 +36,7 @@ struct Reach {
     ssh_options: Vec<String>,
     ssh_config: Option<Vec<u8>>,
     ssh_jump: Option<String>,
-    far_end: FarEnd,
+    far_end: FarEndChoice,
     remote_program: Option<String>,
     identity: Option<Vec<u8>>,
     known_peers: Option<Vec<u8>>,
@@ -186,7 +186,7 @@ mod tests {
         given.remote.family = Some(AddressFamily::V6);
         given.remote.ssh_config = Some(config.clone());
         given.remote.ssh_options = vec!["A=1".into()];
-        given.remote.far_end = FarEnd::Sealane;
+        given.remote.far_end = FarEndChoice::Sealane;
         // A run's movers compare no versions, and its order does not say so.
         given.wishes.delta = Delta::Never;
         let sent: Settings = decode(&encode(&Settings::of(&given))).expect("it reads back");

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use sealane_copy::{FarEnd, Options, Pattern, Sink};
+use sealane_copy::{FarEndChoice, Options, Pattern, Sink};
 use sealane_peer::chain;
 use sealane_tree::{
     Anchor, EntryKind, Filter, Identity, Naming, Reader, Rule, Source, SourceRoot, WalkOptions,
@@ -105,7 +105,7 @@ pub(crate) fn run(
 fn may_cut(options: &Options) -> bool {
     let is_whole =
         options.wishes.digest || options.wishes.upkeep.checksum || !options.resume || options.wishes.dry_run;
-    !is_whole && options.wishes.sink == Sink::Files && options.remote.far_end != FarEnd::Sftp
+    !is_whole && options.wishes.sink == Sink::Files && options.remote.far_end != FarEndChoice::Sftp
 }
 
 /// Examines an entry; returns `None` for the second and further names of a file, which are made at the end.

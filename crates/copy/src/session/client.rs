@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::{
     error::{Error, ErrorKind},
     names,
-    options::{Compression, Delta, FarEnd, MeasuredEnd, Options, Ownership, Preserve, Sink, Wishes},
+    options::{Compression, Delta, FarEndChoice, MeasuredEnd, Options, Ownership, Preserve, Sink, Wishes},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -88,7 +88,7 @@ pub fn copy(
         }
     };
     let transfer = Transfer { sources, target, options, progress, role, far: &far, started, far_host };
-    if options.remote.far_end == FarEnd::Sftp && !matches!(far, FarPlace::Here | FarPlace::Daemon(_)) {
+    if options.remote.far_end == FarEndChoice::Sftp && !matches!(far, FarPlace::Here | FarPlace::Daemon(_)) {
         return sftp::copy(&transfer, None, observer);
     }
     let complaints = Arc::new(Complaints::default());
@@ -98,9 +98,9 @@ pub fn copy(
             let (user, host) = (user.clone(), host.clone());
             is_logged_in = options.remote.log_in(user, host, *port, transfer.patience())?.is_shared();
             match options.remote.far_end {
-                FarEnd::Auto => complaints.clone().held(is_logged_in),
+                FarEndChoice::Auto => complaints.clone().held(is_logged_in),
                 // Nothing that a far shell writes controls the terminal.
-                FarEnd::Sealane | FarEnd::Sftp => StderrMode::Relay(Arc::new(complain)),
+                FarEndChoice::Sealane | FarEndChoice::Sftp => StderrMode::Relay(Arc::new(complain)),
             }
         }
         FarPlace::Here | FarPlace::Daemon(_) => StderrMode::Inherit,
@@ -113,7 +113,7 @@ pub fn copy(
             let _ = channel.close(Instant::now() + Duration::from_secs(2));
             Ok(summary)
         }
-        Err(Ended::Absent(error)) if options.remote.far_end == FarEnd::Auto => {
+        Err(Ended::Absent(error)) if options.remote.far_end == FarEndChoice::Auto => {
             drop(channel);
             sftp::copy(&transfer, Some(error), observer)
         }

@@ -1,7 +1,7 @@
 //! A near host, and a far one with only an SFTP server; trees to copy between them, and comparisons of the results.
 
 use crate::skip;
-use sealane_copy::{Error, FarEnd, Location, Notice, Options, Progress, Summary, Wishes, copy};
+use sealane_copy::{Error, FarEndChoice, Location, Notice, Options, Progress, Summary, Wishes, copy};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -88,7 +88,7 @@ impl Scene {
         let wishes = Wishes { recursive: true, timeout: Duration::from_secs(20), ..Wishes::default() };
         let mut options = Options { wishes, ..Options::default() };
         options.remote.ssh_program = Some(self.at("ssh").into());
-        options.remote.far_end = FarEnd::Sftp;
+        options.remote.far_end = FarEndChoice::Sftp;
         options.remote.state_dir = Some(self.at("state"));
         options
     }
