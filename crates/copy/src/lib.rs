@@ -10,10 +10,12 @@
 
 #![deny(unsafe_code)]
 
+mod choice;
 mod content;
 mod digest;
 mod directory;
 mod error;
+mod far_end;
 #[doc(hidden)]
 pub mod fuzzing;
 mod growth;
@@ -42,6 +44,7 @@ mod socket;
 mod summary;
 mod transfer;
 
+pub use choice::copy;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
@@ -57,7 +60,6 @@ pub use sealane_peer::{AddressFamily, Location};
 pub use sealane_tree::{BasisUse, Following, ModeChange, ModeChangeOf, RelativePath};
 pub use session::{
     budget::raise_descriptor_limit,
-    client::copy,
     daemon::{Daemon, DaemonEvent, DaemonOptions, TransferRecord},
     stdio::{StdioOptions, serve_relay, serve_stdio},
 };

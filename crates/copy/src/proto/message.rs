@@ -543,7 +543,7 @@ pub struct Piece {
 }
 
 /// Everything was sent and acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     /// Content bytes sent, without repetitions.
     pub bytes: u64,

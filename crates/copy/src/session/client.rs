@@ -1,8 +1,8 @@
-//! The client's side of a transfer: the implementation of `sealane cp`.
+//! The client's side of a transfer whose far end is a sealane.
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU16, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
@@ -12,13 +12,14 @@ use std::{
 use crossbeam_channel::{Sender, bounded};
 use sealane_engine::Suite;
 use sealane_lanes::{CpuClock, Placement};
-use sealane_peer::{Channel, ChannelError, Location, Sharing, StderrMode, ssh_resolved_host};
+use sealane_peer::{Channel, ChannelError, Sharing, StderrMode, ssh_resolved_host};
 use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
+    far_end::{FarEnd, Unbegun},
     names,
-    options::{Compression, Delta, FarEndChoice, MeasuredEnd, Options, Ownership, Preserve, Sink, Wishes},
+    options::{Compression, Delta, FarEndChoice, MeasuredEnd, Ownership, Preserve, Sink, Wishes},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -36,23 +37,20 @@ use crate::{
         messages,
         open::{Connector, Inside, Relays, Route},
         reach::{Far, LINGER, far, reach},
-        relay,
         sending::SendingSide,
     },
-    sftp,
     shared::NO_THREAD,
-    summary::{CpuSeconds, Notice, Observer, Progress, Summary},
+    summary::{Notice, Observer, Summary},
     transfer::{
         NOTICES_MAX, Transfer,
         complaints::{Complaints, complain},
         ends::{Plan, open_files_max},
         far_place::{FarPlace, far_path},
         filters::walk_options,
-        outcome::Outcome,
-        own_process_cpu_seconds,
+        outcome::{Outcome, Report},
         place::{Place, Sought},
         random,
-        roles::{Roles, is_standard_stream, list_messages, make_sense, roles},
+        roles::{is_standard_stream, list_messages},
         terms::{STREAMS_DEFAULT_MAX, Terms, processors},
     },
 };
@@ -60,101 +58,174 @@ use crate::{
 /// The maximum length of the sources' names in one request in bytes: a frame has room for more.
 const NAMES_BYTES_MAX: usize = 512 << 10;
 
-/// Copies `sources` to `target`. If both are remote, sealed data passes through this host unchanged.
-///
-/// A source or target that is the local path `-` is standard input or output.
-///
-/// # Errors
-/// Fails if the transfer as a whole failed. Entries that failed individually are counted in the summary and reported
-/// to the observer.
-pub fn copy(
-    sources: &[Location],
-    target: &Location,
-    options: &Options,
-    progress: &Arc<Progress>,
-    observer: &mut dyn Observer,
-) -> Result<Summary, Error> {
-    let started = Instant::now();
-    make_sense(sources, target, options)?;
-    let far_host = &OnceLock::new();
-    let (role, far) = match roles(sources, target)? {
-        Roles::Here { role, far } => (role, far),
-        Roles::Neither => {
-            let (role, far) = (Role::Push, &FarPlace::of(target));
-            return relay::copy(
-                &Transfer { sources, target, options, progress, role, far, started, far_host },
-                observer,
-            );
-        }
-    };
-    let transfer = Transfer { sources, target, options, progress, role, far: &far, started, far_host };
-    if options.remote.far_end == FarEndChoice::Sftp && !matches!(far, FarPlace::Here | FarPlace::Daemon(_)) {
-        return sftp::copy(&transfer, None, observer);
-    }
-    let complaints = Arc::new(Complaints::default());
-    let mut is_logged_in = false;
-    let stderr = match &far {
-        FarPlace::Ssh { user, host, port } => {
-            let (user, host) = (user.clone(), host.clone());
-            is_logged_in = options.remote.log_in(user, host, *port, transfer.patience())?.is_shared();
-            match options.remote.far_end {
-                FarEndChoice::Auto => complaints.clone().held(is_logged_in),
-                // Nothing that a far shell writes controls the terminal.
-                FarEndChoice::Sealane | FarEndChoice::Sftp => StderrMode::Relay(Arc::new(complain)),
-            }
-        }
-        FarPlace::Here | FarPlace::Daemon(_) => StderrMode::Inherit,
-    };
-    let mut channel = reach(&far, options, stderr)?;
-    let outcome = transfer.run(&mut channel, (&complaints, is_logged_in), observer);
-    match outcome {
-        Ok(summary) => {
-            // The transfer is complete; a lingering far end is not awaited.
-            let _ = channel.close(Instant::now() + Duration::from_secs(2));
-            Ok(summary)
-        }
-        Err(Ended::Absent(error)) if options.remote.far_end == FarEndChoice::Auto => {
-            drop(channel);
-            sftp::copy(&transfer, Some(error), observer)
-        }
-        Err(Ended::Absent(error) | Ended::Failed(error)) => {
-            complaints.tell();
-            messages::abort(&mut channel, &error);
-            // Unread messages of the far end would reset the connection, and it might never receive the reason.
-            if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
-                let _ = channel.close(Instant::now() + LINGER);
-            }
-            Err(if far == FarPlace::Here { error.of_this_host() } else { error })
-        }
-    }
-}
-
 /// A request, and its encoding as it crossed the channel.
 struct OwnRequest {
     request: Request,
     frame: Zeroizing<Vec<u8>>,
 }
 
-/// The ways in which a transfer ends early.
-enum Ended {
-    /// ssh has logged in, and no sealane answers there.
-    Absent(Error),
-    Failed(Error),
+/// A sealane at the far end: a daemon, one that ssh starts there, or a child of this process for a copy within this host.
+pub(crate) struct Sealane<'a> {
+    transfer: &'a Transfer<'a>,
+    channel: Channel,
+    asked: OwnRequest,
+    /// The terms as far as they follow from the far end's greeting.
+    terms: Terms,
+    /// The place where this end writes, if it receives files.
+    own_place: Option<Place>,
+    /// Finds out the address of the far host.
+    route_host: Option<JoinHandle<Result<String, Error>>>,
 }
 
-impl From<Error> for Ended {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
+impl<'a> FarEnd<'a> for Sealane<'a> {
+    fn begin(transfer: &'a Transfer<'a>) -> Result<Self, Unbegun> {
+        let complaints = Arc::new(Complaints::default());
+        let (stderr, is_logged_in) = transfer.log_in(&complaints)?;
+        let mut channel = reach(transfer.far, transfer.options, stderr)?;
+        match transfer.introduce(&mut channel, &complaints, is_logged_in) {
+            Ok(Introduced { asked, terms, own_place, route_host }) => {
+                Ok(Self { transfer, channel, asked, terms, own_place, route_host })
+            }
+            Err(Unbegun::Absent(error)) if transfer.options.remote.far_end == FarEndChoice::Auto => {
+                Err(Unbegun::Absent(error))
+            }
+            Err(error) => {
+                complaints.tell();
+                Err(give_up(transfer.far, channel, error.into()).into())
+            }
+        }
+    }
+
+    fn run(&mut self, observer: &mut dyn Observer) -> Result<Report, Error> {
+        let transfer = self.transfer;
+        let Self { channel, asked, terms, own_place, route_host, .. } = self;
+        let options = transfer.options;
+        let clock = CpuClock::default();
+        let (accept, accept_frame) = transfer.answer(channel, Error::from)?;
+        let OwnRequest { request, frame } = &*asked;
+        let terms = transfer.hold_to(terms, (request.wishes.compression, request.wishes.delta), &accept)?;
+        let keys = transfer.keys(channel, request, frame, &accept_frame)?;
+        let preserve = transfer.preserved(request, &accept);
+        transfer.tell_agreement(terms.agreement(), &preserve, observer);
+        if terms.compression != request.wishes.compression {
+            observer.notice(Notice::NotCompressed);
+        }
+        let seat = matches!(transfer.far, FarPlace::Ssh { .. }).then(Seat::default);
+        let route = transfer.route(channel, accept.data_port, route_host.take(), seat.clone())?;
+        let (notices, pending) = bounded(NOTICES_MAX);
+        let plan = transfer.plan(&terms, preserve, request, &accept, &keys)?;
+        let join_key = keys.join();
+        let prover = Prover::new(&join_key, terms.level);
+        let opened = AtomicU16::new(0);
+        let has_input = transfer.sources.iter().any(is_standard_stream);
+        let connector_notices = notices.clone();
+        let keep = |lines: &Lines| {
+            // A list needs no stream.
+            if options.wishes.dry_run {
+                return;
+            }
+            Connector {
+                lines,
+                keys: &keys,
+                prover: &prover,
+                transfer: request.transfer,
+                route,
+                timeout: options.wishes.timeout,
+                notices: connector_notices,
+                first: terms.streams,
+                may_be_little: options.streams.is_none() && !has_input,
+                opened: &opened,
+            }
+            .run();
+        };
+        let mut control = Control {
+            channel,
+            notices: Notices::User(observer),
+            pending,
+            progress: transfer.progress.clone(),
+            timeout: options.wishes.timeout,
+            clock,
+            told: Vec::new(),
+            far: transfer.far.name(),
+            hears_changes: transfer.role == Role::Push
+                && (options.wishes.upkeep.delete.is_some()
+                    || options.wishes.upkeep.itemise
+                    || options.wishes.dry_run),
+            removes_sources: plan.removes_sources(),
+            ends_first: false,
+            prune: None,
+            carriage: Carriage::new(seat.map_or(Part::None, Part::Opens)),
+        };
+        let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
+        let (outcome, far_cpu_us) = match transfer.role {
+            Role::Push => {
+                let side = transfer.sending_side(&plan, &paths, accept.name.as_deref(), notices)?;
+                let outcome = side.run(&mut control, keep)?;
+                let far_cpu_us = outcome.complete.cpu_us;
+                (outcome, far_cpu_us)
+            }
+            Role::Pull => {
+                let side = transfer.receiving_side(&plan, own_place.take(), notices)?;
+                let outcome = side.run(&mut control, keep)?;
+                let far_cpu_us = outcome.finished.cpu_us;
+                (outcome, far_cpu_us)
+            }
+        };
+        let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
+        Ok(transfer.report(&terms, plan.wishes.preserve.owner, outcome, far_cpu_us))
+    }
+
+    fn end(self, outcome: Result<Summary, Error>) -> Result<Summary, Error> {
+        match outcome {
+            Ok(summary) => {
+                // The transfer is complete; a lingering far end is not awaited.
+                let _ = self.channel.close(Instant::now() + Duration::from_secs(2));
+                Ok(summary)
+            }
+            Err(error) => Err(give_up(self.transfer.far, self.channel, error)),
+        }
     }
 }
 
+/// Tells the far end why the copy ends, and returns the error as the user is to read it.
+fn give_up(far: &FarPlace, mut channel: Channel, error: Error) -> Error {
+    messages::abort(&mut channel, &error);
+    // Unread messages of the far end would reset the connection, and it might never receive the reason.
+    if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
+        let _ = channel.close(Instant::now() + LINGER);
+    }
+    if *far == FarPlace::Here { error.of_this_host() } else { error }
+}
+
+/// A transfer that the far end has heard of and greeted.
+struct Introduced {
+    asked: OwnRequest,
+    terms: Terms,
+    own_place: Option<Place>,
+    route_host: Option<JoinHandle<Result<String, Error>>>,
+}
+
 impl Transfer<'_> {
-    fn run(
+    /// Logs in where that is needed. Returns where the far end's standard error goes, and whether this host is logged in.
+    fn log_in(&self, complaints: &Arc<Complaints>) -> Result<(StderrMode, bool), Error> {
+        let FarPlace::Ssh { user, host, port } = self.far else { return Ok((StderrMode::Inherit, false)) };
+        let remote = &self.options.remote;
+        let login = remote.log_in(user.clone(), host.clone(), *port, self.patience())?;
+        let stderr = match remote.far_end {
+            FarEndChoice::Auto => complaints.clone().held(login.is_shared()),
+            // Nothing that a far shell writes controls the terminal.
+            FarEndChoice::Sealane | FarEndChoice::Sftp => StderrMode::Relay(Arc::new(complain)),
+        };
+        Ok((stderr, login.is_shared()))
+    }
+
+    /// Sends the request, and hears the far end's greeting.
+    fn introduce(
         &self,
         channel: &mut Channel,
-        (complaints, is_logged_in): (&Complaints, bool),
-        observer: &mut dyn Observer,
-    ) -> Result<Summary, Ended> {
+        complaints: &Complaints,
+        is_logged_in: bool,
+    ) -> Result<Introduced, Unbegun> {
         let suite = agree::suite(self.options)?;
         agree::check_count("--streams", self.options.streams, STREAMS_MAX)?;
         agree::check_count("--lanes", self.options.lanes, LANES_MAX)?;
@@ -168,7 +239,7 @@ impl Transfer<'_> {
         let hello = self.greet(channel, &asked, || is_logged_in || complaints.tell_of_no_commands())?;
         complaints.tell();
         let terms = self.terms(suite, hello.processors);
-        Ok(self.run_greeted(channel, &terms, asked, own_place, route_host, observer)?)
+        Ok(Introduced { asked, terms, own_place, route_host })
     }
 
     /// Returns the request of this client, which does not depend on anything that the far end says.
@@ -204,7 +275,7 @@ impl Transfer<'_> {
         channel: &mut Channel,
         asked: &OwnRequest,
         is_logged_in: impl Fn() -> bool,
-    ) -> Result<Hello, Ended> {
+    ) -> Result<Hello, Unbegun> {
         let is_absence = |error: &ChannelError| match error {
             ChannelError::Banner { .. } | ChannelError::Closed | ChannelError::Truncated => true,
             ChannelError::Frame(_) => true,
@@ -215,8 +286,8 @@ impl Transfer<'_> {
             _ => false,
         };
         let ended = |error: ChannelError| match self.far {
-            FarPlace::Ssh { .. } if is_absence(&error) => Ended::Absent(error.into()),
-            _ => Ended::Failed(error.into()),
+            FarPlace::Ssh { .. } if is_absence(&error) => Unbegun::Absent(error.into()),
+            _ => Unbegun::Failed(error.into()),
         };
         // While the user logs in, the far end reads nothing.
         let mut send = |frame: &[u8]| channel.send(frame, Instant::now() + self.patience()).map_err(ended);
@@ -229,87 +300,6 @@ impl Transfer<'_> {
         let frame = frame.ok_or_else(messages::silent)?;
         let message = Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))?;
         Ok(agree::greet(message)?)
-    }
-
-    fn run_greeted(
-        &self,
-        channel: &mut Channel,
-        terms: &Terms,
-        asked: OwnRequest,
-        own_place: Option<Place>,
-        route_host: Option<JoinHandle<Result<String, Error>>>,
-        observer: &mut dyn Observer,
-    ) -> Result<Summary, Error> {
-        let options = self.options;
-        let clock = CpuClock::default();
-        let (accept, accept_frame) = self.answer(channel, Error::from)?;
-        let OwnRequest { request, frame } = &asked;
-        let terms = self.hold_to(terms, (request.wishes.compression, request.wishes.delta), &accept)?;
-        let keys = self.keys(channel, request, frame, &accept_frame)?;
-        let preserve = self.preserved(request, &accept);
-        self.tell_agreement(&terms, request, &preserve, observer);
-        let seat = matches!(self.far, FarPlace::Ssh { .. }).then(Seat::default);
-        let route = self.route(channel, accept.data_port, route_host, seat.clone())?;
-        let (notices, pending) = bounded(NOTICES_MAX);
-        let plan = self.plan(&terms, preserve, request, &accept, &keys)?;
-        let join_key = keys.join();
-        let prover = Prover::new(&join_key, terms.level);
-        let opened = AtomicU16::new(0);
-        let has_input = self.sources.iter().any(is_standard_stream);
-        let connector_notices = notices.clone();
-        let keep = |lines: &Lines| {
-            // A list needs no stream.
-            if options.wishes.dry_run {
-                return;
-            }
-            Connector {
-                lines,
-                keys: &keys,
-                prover: &prover,
-                transfer: request.transfer,
-                route,
-                timeout: options.wishes.timeout,
-                notices: connector_notices,
-                first: terms.streams,
-                may_be_little: options.streams.is_none() && !has_input,
-                opened: &opened,
-            }
-            .run();
-        };
-        let mut control = Control {
-            channel,
-            notices: Notices::User(observer),
-            pending,
-            progress: self.progress.clone(),
-            timeout: options.wishes.timeout,
-            clock,
-            told: Vec::new(),
-            far: self.far.name(),
-            hears_changes: self.role == Role::Push
-                && (options.wishes.upkeep.delete.is_some()
-                    || options.wishes.upkeep.itemise
-                    || options.wishes.dry_run),
-            removes_sources: plan.removes_sources(),
-            ends_first: false,
-            prune: None,
-            carriage: Carriage::new(seat.map_or(Part::None, Part::Opens)),
-        };
-        let paths: Vec<_> = self.sources.iter().map(far_path).collect();
-        let (outcome, far_cpu_us) = match self.role {
-            Role::Push => {
-                let side = self.sending_side(&plan, &paths, accept.name.as_deref(), notices)?;
-                let outcome = side.run(&mut control, keep)?;
-                let far_cpu_us = outcome.complete.cpu_us;
-                (outcome, far_cpu_us)
-            }
-            Role::Pull => {
-                let outcome = self.receiving_side(&plan, own_place, notices)?.run(&mut control, keep)?;
-                let far_cpu_us = outcome.finished.cpu_us;
-                (outcome, far_cpu_us)
-            }
-        };
-        let terms = Terms { streams: opened.load(Relaxed).max(1), ..terms };
-        Ok(self.summary(&terms, plan.wishes.preserve.owner, &outcome, far_cpu_us))
     }
 
     /// Returns the attributes that are kept: those that were asked for, as far as the receiver may set them.
@@ -338,26 +328,6 @@ impl Transfer<'_> {
                 (Message::Abort(abort), _) => return Err(refused(abort)),
                 _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
             }
-        }
-    }
-
-    /// Tells the user the terms, and which wishes are not met.
-    fn tell_agreement(
-        &self,
-        terms: &Terms,
-        request: &Request,
-        preserve: &Preserve,
-        observer: &mut dyn Observer,
-    ) {
-        observer.notice(Notice::Agreed(terms.agreement()));
-        if preserve.owner != self.options.wishes.preserve.owner {
-            observer.notice(Notice::OwnersNotKept);
-        }
-        if preserve.privileges != self.options.wishes.preserve.privileges {
-            observer.notice(Notice::PrivilegesNotKept);
-        }
-        if terms.compression != request.wishes.compression {
-            observer.notice(Notice::NotCompressed);
         }
     }
 
@@ -596,47 +566,16 @@ impl Transfer<'_> {
         }
     }
 
-    /// `owner` is the effective ownership option, `far_cpu_us` the CPU time of the other ends in microseconds.
-    pub(super) fn summary(
+    /// Returns what this transfer has done; `owner` is the effective ownership option, `far_cpu_us` the CPU time of the other
+    /// ends in microseconds.
+    pub(super) fn report(
         &self,
         terms: &Terms,
         owner: Ownership,
-        outcome: &Outcome,
+        outcome: Outcome,
         far_cpu_us: u64,
-    ) -> Summary {
-        let Outcome { finished, complete, .. } = outcome;
-        let seconds = match self.options.wishes.measured_end {
-            MeasuredEnd::Both => self.started.elapsed().as_secs_f64(),
-            MeasuredEnd::Send => finished.active_us as f64 / 1e6,
-            MeasuredEnd::Receive => complete.active_us as f64 / 1e6,
-        };
-        // Only the receiver of a dry run knows the changes.
-        let dry_run = self.options.wishes.dry_run;
-        Summary {
-            bytes: if dry_run { complete.bytes } else { finished.bytes },
-            files: if dry_run { complete.files } else { complete.files.min(finished.files) },
-            skipped: finished.skipped.saturating_add(complete.unchanged),
-            failed: finished.failed + complete.failed,
-            deleted: complete.deleted,
-            undeleted: complete.undeleted,
-            removed: outcome.removed.removed,
-            unremoved: outcome.removed.unremoved,
-            dropped: self.asked_for(complete.dropped, owner),
-            seconds,
-            cpu_seconds: CpuSeconds {
-                local: own_process_cpu_seconds(),
-                remote: Some(far_cpu_us as f64 / 1e6),
-            },
-            resent_bytes: finished.resent_bytes,
-            resumed_bytes: finished.resumed_bytes,
-            spared_bytes: finished.spared_bytes,
-            matched_bytes: finished.matched_bytes,
-            level: terms.level,
-            suite: Some(terms.suite),
-            streams: terms.streams,
-            lanes: terms.lanes,
-            placement: terms.placement,
-            tier: self.options.implementations.name(terms.suite.protection()).into(),
-        }
+    ) -> Report {
+        let tier = self.options.implementations.name(terms.suite.protection()).into();
+        Report { outcome, owner, agreement: terms.agreement(), tier, far_cpu_us: Some(far_cpu_us) }
     }
 }

@@ -38,7 +38,7 @@ use crate::{
     summary::{Notice, Observer, Progress},
     transfer::{
         leftovers,
-        outcome::{Outcome, conclusion},
+        outcome::{Outcome, completion, conclusion},
     },
 };
 
@@ -482,19 +482,12 @@ impl Control<'_> {
             self.drain_notices()?;
             let pruned = self.settle_files(receiving, &finished)?;
             self.drain_notices()?;
-            let counters = &receiving.files.counters;
             let active = receiving.first_byte.get().map_or(Duration::ZERO, |first| finished_at - *first);
             let own_cpu_us = clock.ended_us() + own.elapsed_us();
             let complete = Complete {
-                bytes: counters.bytes.load(Relaxed),
-                files: counters.entries.load(Relaxed),
-                unchanged: counters.unchanged.load(Relaxed),
-                failed: counters.failed.load(Relaxed),
-                deleted: pruned.deleted,
-                undeleted: pruned.undeleted,
-                dropped: receiving.files.dropped(),
                 active_us: active.as_micros() as u64,
                 cpu_us: own_cpu_us,
+                ..completion(&receiving.files, pruned)
             };
             // Whatever happens to the message, a later run finds the entries in place.
             remove_journal(receiving, &finished)?;

@@ -15,7 +15,7 @@ mod messages;
 mod open;
 mod reach;
 pub(crate) mod receiving;
-mod relay;
+pub(crate) mod relay;
 pub(crate) mod sending;
 pub(crate) mod server;
 pub(crate) mod stdio;

@@ -220,7 +220,7 @@ impl Relay<'_> {
             outcome
         })?;
         let far_cpu_us = outcome.complete.cpu_us.saturating_add(outcome.finished.cpu_us);
-        Ok(self.to.summary(&terms, owner, &outcome, far_cpu_us))
+        Ok(self.to.summary(self.to.report(&terms, owner, outcome, far_cpu_us)))
     }
 
     /// Greets both ends, and asks the receiver first: the sender is asked for what the receiver takes.

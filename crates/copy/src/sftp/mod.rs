@@ -24,66 +24,86 @@ mod sums;
 mod survey;
 mod texts;
 
-use std::thread;
+use std::{rc::Rc, thread};
 
 use crossbeam_channel::{Receiver, select, unbounded};
 use sealane_engine::EngineChoice;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Compression, Delta, Level, MeasuredEnd, Options, Pattern, Sink},
+    far_end::{FarEnd, Unbegun},
+    options::{Compression, Delta, Level, MeasuredEnd, Options, Ownership, Pattern, Preserve, Sink},
     proto::message::Role,
     sftp::far::Far,
     shared::NO_THREAD,
-    summary::{Notice, Observer, Summary},
-    transfer::{Transfer, far_place::FarPlace},
+    summary::{Agreement, Notice, Observer, Summary},
+    transfer::{
+        Transfer,
+        far_place::FarPlace,
+        outcome::{Outcome, Report},
+    },
 };
 
-/// Copies to or from a far host by its SFTP server: on request, or because the host has no sealane, as described by
-/// `absence`.
-pub(crate) fn copy(
-    transfer: &Transfer<'_>,
-    absence: Option<Error>,
-    observer: &mut dyn Observer,
-) -> Result<Summary, Error> {
-    let FarPlace::Ssh { user, host, port } = transfer.far else {
-        return Err(Error::new(ErrorKind::Usage, "SFTP needs a far end that is reached by ssh"));
-    };
-    if let Some(what) = beyond_sftp(transfer.options, transfer.role) {
-        return Err(match absence {
-            Some(_) => Error::new(
-                ErrorKind::Refused,
-                format!(
-                    "{host} has no sealane, and {what} needs it there; --install-far-end copies it to {host}, \
-                     --remote-program says where it is"
-                ),
-            ),
-            None => Error::new(ErrorKind::Usage, format!("{what} needs sealane at the far end")),
-        });
+/// A far host that has only sshd.
+pub(crate) struct Sshd<'a> {
+    transfer: &'a Transfer<'a>,
+    far: Rc<Far>,
+}
+
+impl<'a> FarEnd<'a> for Sshd<'a> {
+    fn lacks(transfer: &Transfer<'_>) -> Option<String> {
+        beyond_sftp(transfer.options, transfer.role)
     }
-    let options = transfer.options;
-    let (streams, patience) = (options.streams, transfer.patience());
-    let connected = options.remote.log_in(user.clone(), host.clone(), *port, patience).and_then(|login| {
-        Far::connect(login, host, streams, transfer.progress, options.wishes.timeout, patience)
-    });
-    let far = match (connected, absence) {
-        (Ok(far), None) => far,
-        (Ok(far), Some(_)) => {
-            observer.notice(Notice::OverSftp { host: host.clone() });
-            far
+
+    fn begin(transfer: &'a Transfer<'a>) -> Result<Self, Unbegun> {
+        let FarPlace::Ssh { user, host, port } = transfer.far else {
+            let message = "SFTP needs a far end that is reached by ssh";
+            return Err(Error::new(ErrorKind::Usage, message).into());
+        };
+        let (options, patience) = (transfer.options, transfer.patience());
+        let login = options.remote.log_in(user.clone(), host.clone(), *port, patience)?;
+        let (streams, timeout) = (options.streams, options.wishes.timeout);
+        let far = Far::connect(login, host, streams, transfer.progress, timeout, patience)?;
+        Ok(Self { transfer, far })
+    }
+
+    fn run(&mut self, observer: &mut dyn Observer) -> Result<Report, Error> {
+        match self.transfer.role {
+            Role::Push => push::run(self.transfer, &self.far, observer),
+            Role::Pull => pull::run(self.transfer, &self.far, observer),
         }
-        (Err(error), None) => return Err(error),
-        // The user can act on the first reason.
-        (Err(error), Some(absence)) => return Err(absence.advising(&format!("nor does SFTP go: {error}"))),
-    };
-    let outcome = match transfer.role {
-        Role::Push => push::run(transfer, &far, observer),
-        Role::Pull => pull::run(transfer, &far, observer),
-    };
-    if outcome.is_ok() {
-        far.end();
     }
-    outcome
+
+    fn end(self, outcome: Result<Summary, Error>) -> Result<Summary, Error> {
+        if outcome.is_ok() {
+            self.far.end();
+        }
+        outcome
+    }
+}
+
+/// Returns what a copy has done whose data ssh has protected.
+fn report(far: &Far, owner: Ownership, outcome: Outcome) -> Report {
+    let tier = far.cipher().map_or_else(|| "by its own choice".into(), Into::into);
+    let agreement = Agreement { streams: far.streams(), ..agreement() };
+    Report { outcome, owner, agreement, tier, far_cpu_us: None }
+}
+
+/// Returns the terms that the user is told: ssh chooses its cipher itself.
+fn agreement() -> Agreement {
+    Agreement { suite: None, ..push::terms(1).agreement() }
+}
+
+/// Tells the user the terms, which are ssh's, and how much is not sent again.
+fn tell_agreement(transfer: &Transfer<'_>, kept: &Preserve, resumed_bytes: u64, observer: &mut dyn Observer) {
+    transfer.tell_agreement(agreement(), kept, observer);
+    let (hard_links, xattrs) = (kept.hard_links, kept.xattrs);
+    if transfer.role == Role::Pull && (hard_links || xattrs) {
+        observer.notice(Notice::NotToldOverSftp { hard_links, xattrs });
+    }
+    if resumed_bytes > 0 {
+        observer.notice(Notice::Resuming { bytes: resumed_bytes });
+    }
 }
 
 /// Runs the work of a transfer while a thread passes on its notices.

@@ -32,32 +32,39 @@ use crate::{
     error::Error,
     journal, names,
     options::Preserve,
-    proto::entry::{Entry, listed_hash, path_hash},
+    proto::{
+        entry::{Entry, listed_hash, path_hash},
+        message::Finished,
+    },
     receive::{
         apply::Applier,
         files::{Destination, Files, Preview},
         lane::Receiving,
         prune::{KNOWN_MAX, Prune, Pruned},
     },
+    send::removal::Removed,
     sftp::{
         far::{Far, Trouble},
         get::{Found, Get},
         link::Fault,
         place::below,
-        push::{plan, summary, tell_agreement},
+        push::plan,
         put::metadata,
+        report,
         roots::{self, Root, Wanted, text},
         survey::{self, Sight, descend},
+        tell_agreement,
         texts::text_of_link,
         told,
     },
-    summary::{Notice, Observer, Summary},
+    summary::{Notice, Observer},
     transfer::{
         NOTICES_MAX, Transfer, claims,
         ends::{self, Plan},
         far_place::far_path,
         filters::filter,
         leftovers,
+        outcome::{Outcome, Report, completion},
         receiving::{Opened, give_up},
         terms::processors,
     },
@@ -76,7 +83,7 @@ pub(super) fn run(
     transfer: &Transfer<'_>,
     far: &Rc<Far>,
     observer: &mut dyn Observer,
-) -> Result<Summary, Error> {
+) -> Result<Report, Error> {
     let options = transfer.options;
     let place = transfer.own_place()?;
     let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
@@ -99,7 +106,7 @@ pub(super) fn run(
     claims::keep_unaltered(&mut receiving.files, options.wishes.trust_partial);
     let resumed: u64 =
         receiving.files.resumable.partial.values().map(|partial| partial.ledger.covered_bytes()).sum();
-    tell_agreement(transfer, plan.wishes.preserve.owner, resumed, observer);
+    tell_agreement(transfer, &plan.wishes.preserve, resumed, observer);
     let outcome = told(&pending, observer, || {
         let pull = Pull {
             transfer,
@@ -124,18 +131,17 @@ pub(super) fn run(
         pull.run(&plan, &receiving, &roots, prune)
     });
     let (counts, pruned) = outcome.inspect_err(|error| give_up(&receiving, error))?;
-    let counters = &receiving.files.counters;
-    Ok(Summary {
-        bytes: counters.bytes.load(Relaxed),
-        files: counters.entries.load(Relaxed),
-        skipped: counts.skipped.get() + counters.unchanged.load(Relaxed),
-        failed: counts.failed.get() + counters.failed.load(Relaxed),
-        deleted: pruned.deleted,
-        undeleted: pruned.undeleted,
-        dropped: transfer.asked_for(receiving.files.dropped(), plan.wishes.preserve.owner),
+    let complete = completion(&receiving.files, pruned);
+    let finished = Finished {
+        bytes: complete.bytes,
+        files: complete.files,
+        skipped: counts.skipped.get(),
+        failed: counts.failed.get(),
         resumed_bytes: resumed,
-        ..summary(transfer, far)
-    })
+        ..Finished::default()
+    };
+    let outcome = Outcome { finished, complete, removed: Removed::default() };
+    Ok(report(far, plan.wishes.preserve.owner, outcome))
 }
 
 /// Counts for the summary.

@@ -32,7 +32,7 @@ use crate::{
     journal::{Journal, State as JournalState, file_name, lease, lease_name},
     names,
     options::{Compression, Delta, Level, Ownership},
-    proto::message::{Numbers, Role},
+    proto::message::{Complete, Numbers},
     proto::record::DATA_BYTES_MAX,
     receive::{
         permit::Permit,
@@ -52,20 +52,19 @@ use crate::{
         place::{self, Place},
         put::{Lease, Put, Rules},
         remains::Remains,
-        resume,
+        report, resume,
         survey::Survey,
-        told,
+        tell_agreement, told,
     },
     shared::{self, start},
-    summary::{CpuSeconds, Notice, Observer, Summary},
+    summary::{Notice, Observer},
     transfer::{
         NOTICES_MAX, Transfer,
         ends::{self, Plan},
         far_place::far_path,
         filters::walk_options,
         input::standard_input,
-        outcome::conclusion,
-        own_process_cpu_seconds,
+        outcome::{Outcome, Report, conclusion},
         place::{self as near, Sought},
         random,
         receiving::hold_journal,
@@ -110,7 +109,7 @@ pub(super) fn run(
     transfer: &Transfer<'_>,
     far: &Rc<Far>,
     observer: &mut dyn Observer,
-) -> Result<Summary, Error> {
+) -> Result<Report, Error> {
     let options = transfer.options;
     let (place, key, owner) = target(transfer, far)?;
     let mut plan = plan(transfer);
@@ -146,7 +145,7 @@ pub(super) fn run(
     let (possessions, remains) = possessions(transfer, &place, &survey, journal.as_ref())?;
     let claimed = possessions.partial.values().flatten();
     let resumed = claimed.map(|claim| claim.range.end - claim.range.start).sum();
-    tell_agreement(transfer, owner, resumed, observer);
+    tell_agreement(transfer, &plan.wishes.preserve, resumed, observer);
     transfer.progress.is_comparing.store(false, Relaxed);
     let (notices, pending) = bounded(NOTICES_MAX);
     let sending = Arc::new(ends::sending(&plan, possessions, notices.clone(), transfer.progress.clone())?);
@@ -168,7 +167,7 @@ pub(super) fn run(
     let push = Push { transfer, far, sending: &sending, put: &put, remains, known: Cell::default() };
     let walk = (!has_input).then_some(walk);
     let (pruned, removed) = told(&pending, observer, || push.run_beside_scan(sources, walk, &permit))?;
-    Ok(push.summary(owner, pruned, removed))
+    Ok(report(far, owner, push.outcome(pruned, removed)))
 }
 
 /// Returns the place of the copy, the key of its journal, and the owners that can be kept there.
@@ -229,40 +228,6 @@ fn possessions(
         possessions.partial = reactor.run(resume::claims(far, place, state, transfer))?.into_iter().collect();
     }
     Ok((possessions, remains))
-}
-
-/// Tells the user the terms, which are ssh's, and how much is not sent again.
-pub(super) fn tell_agreement(
-    transfer: &Transfer<'_>,
-    owner: Ownership,
-    resumed_bytes: u64,
-    observer: &mut dyn Observer,
-) {
-    observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..terms(1).agreement() }));
-    let preserve = &transfer.options.wishes.preserve;
-    if owner != preserve.owner {
-        observer.notice(Notice::OwnersNotKept);
-    }
-    let (hard_links, xattrs) = (preserve.hard_links, preserve.xattrs);
-    if transfer.role == Role::Pull && (hard_links || xattrs) {
-        observer.notice(Notice::NotToldOverSftp { hard_links, xattrs });
-    }
-    if resumed_bytes > 0 {
-        observer.notice(Notice::Resuming { bytes: resumed_bytes });
-    }
-}
-
-/// Returns the summary of a copy over SFTP that has moved nothing.
-pub(super) fn summary(transfer: &Transfer<'_>, far: &Far) -> Summary {
-    Summary {
-        seconds: transfer.started.elapsed().as_secs_f64(),
-        cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
-        streams: far.streams(),
-        lanes: 1,
-        placement: Placement::Connection,
-        tier: far.cipher().map_or_else(|| "by its own choice".into(), Into::into),
-        ..Summary::default()
-    }
 }
 
 /// Passes on the entries found by the scan that a dry run would send. It has a thread of its own, because it waits
@@ -348,24 +313,19 @@ impl Push<'_> {
         })
     }
 
-    fn summary(&self, owner: Ownership, pruned: Pruned, removed: Removed) -> Summary {
-        let (put, finished) = (self.put, conclusion(self.sending));
-        let is_dry = self.transfer.options.wishes.dry_run;
-        let entries = put.entries.get();
-        Summary {
-            bytes: if is_dry { put.foretold_bytes.get() } else { finished.bytes },
-            files: if is_dry { entries } else { entries.min(finished.files) },
-            skipped: finished.skipped + put.unchanged.get(),
-            failed: finished.failed + put.failed.get(),
+    fn outcome(&self, pruned: Pruned, removed: Removed) -> Outcome {
+        let put = self.put;
+        let complete = Complete {
+            bytes: put.foretold_bytes.get(),
+            files: put.entries.get(),
+            unchanged: put.unchanged.get(),
+            failed: put.failed.get(),
             deleted: pruned.deleted,
             undeleted: pruned.undeleted,
-            removed: removed.removed,
-            unremoved: removed.unremoved,
-            dropped: self.transfer.asked_for(put.dropped.get(), owner),
-            resent_bytes: finished.resent_bytes,
-            resumed_bytes: finished.resumed_bytes,
-            ..summary(self.transfer, self.far)
-        }
+            dropped: put.dropped.get(),
+            ..Complete::default()
+        };
+        Outcome { finished: conclusion(self.sending), complete, removed }
     }
 
     fn run(

@@ -29,10 +29,10 @@ use sealane_tree::is_pattern;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{ModeRules, Options, Ownership, Sink},
+    options::{ModeRules, Options, Preserve, Sink},
     proto::message::Role,
     receive::permit::Permit,
-    summary::{Dropped, Notice, Progress},
+    summary::{Agreement, Notice, Observer, Progress},
     transfer::{
         ends::Plan,
         far_place::{FarPlace, far_path},
@@ -137,15 +137,15 @@ impl Transfer<'_> {
             || (self.role == Role::Pull && self.has_globs())
     }
 
-    /// Returns the dropped properties that were requested: set-id bits are kept with their owner, or not at all.
-    pub(crate) fn asked_for(&self, dropped: Dropped, owner: Ownership) -> Dropped {
-        let owner = owner.is_wanted();
-        let count = |count, is_asked: bool| if is_asked { count } else { 0 };
-        Dropped {
-            owners: count(dropped.owners, owner),
-            privileges: count(dropped.privileges, owner),
-            xattrs: count(dropped.xattrs, self.options.wishes.preserve.kinds_of_xattrs().any()),
-            capabilities: count(dropped.capabilities, self.options.wishes.preserve.privileges),
+    /// Tells the user the terms, and which attributes are not kept.
+    pub(crate) fn tell_agreement(&self, agreement: Agreement, kept: &Preserve, observer: &mut dyn Observer) {
+        observer.notice(Notice::Agreed(agreement));
+        let asked = &self.options.wishes.preserve;
+        if kept.owner != asked.owner {
+            observer.notice(Notice::OwnersNotKept);
+        }
+        if kept.privileges != asked.privileges {
+            observer.notice(Notice::PrivilegesNotKept);
         }
     }
 }
