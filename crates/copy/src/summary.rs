@@ -10,6 +10,7 @@ use std::{
 
 use sealane_engine::Suite;
 use sealane_lanes::Placement;
+use sealane_peer::chain;
 pub use sealane_tree::{Differences, Dropped};
 use sealane_tree::{Kind, Special};
 use serde::{Deserialize, Serialize, Serializer};
@@ -297,6 +298,20 @@ pub enum Notice {
         /// The hash, as `b3sum` prints it.
         digest: [u8; 32],
     },
+}
+
+impl Notice {
+    /// Returns the notice of an entry that failed.
+    pub(crate) fn failed(error: sealane_tree::Error) -> Self {
+        let reason = chain(&error);
+        let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+        Self::EntryFailed { path, reason }
+    }
+
+    /// Returns the notice of a failure that concerns no single entry.
+    pub(crate) fn of_all(reason: String) -> Self {
+        Self::EntryFailed { path: Vec::new(), reason }
+    }
 }
 
 /// Receives notices; called only from the control thread.

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use sealane_peer::chain;
 use sealane_tree::{
-    Backups, EntryType, Extra, Extraneous, Filter, Judgement, RelativePath, Successor, Target, TargetRules,
-    TempName,
+    Backups, EntryType, Extra, Extraneous, Filter, Judgement, RelativePath, ShownPath, Successor, Target,
+    TargetRules, TempName,
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     journal,
     proto::entry::{equal_hash, listed_hash, path_hash},
     receive::permit::Permit,
+    summary::Notice,
 };
 
 /// The maximum number of remembered hashes of the source's names, two per directory.
@@ -43,6 +44,19 @@ pub(crate) enum Step {
     Refused(String),
     /// Nothing happened; a sign of life may be due.
     Going,
+}
+
+impl Step {
+    /// Returns the notice of this event, with names as `shown` gives them: none if nothing happened, and none of entries that are not
+    /// replaced, which the target counts as failed.
+    pub(crate) fn notice(self, shown: impl FnOnce(&[u8]) -> ShownPath) -> Option<Notice> {
+        match self {
+            Self::Deleted(path) => Some(Notice::Deleted { path: path.as_bytes().to_vec() }),
+            Self::Failed(error) => Some(Notice::failed(error.shown_as(|path| shown(path.as_bytes())))),
+            Self::Refused(reason) => Some(Notice::of_all(reason)),
+            Self::NotReplaced(..) | Self::Going => None,
+        }
+    }
 }
 
 /// The result of pruning.
@@ -173,8 +187,19 @@ impl<T: Prunable> Prune<T> {
         })
     }
 
-    /// Deletes entries; in a dry run, only reports them.
-    pub(crate) fn run(&mut self, mut tell: impl FnMut(Step) -> Result<(), Error>) -> Result<Pruned, Error> {
+    /// Deletes entries, or nothing if there is a reason against that; in a dry run, only reports them.
+    pub(crate) fn run_unless(
+        &mut self,
+        refusal: Option<String>,
+        mut tell: impl FnMut(Step) -> Result<(), Error>,
+    ) -> Result<Pruned, Error> {
+        let Some(reason) = refusal else { return self.run(tell) };
+        self.keep_all(&reason, &mut tell)?;
+        tell(Step::Refused(reason))?;
+        Ok(Pruned { deleted: 0, undeleted: 1 })
+    }
+
+    fn run(&mut self, mut tell: impl FnMut(Step) -> Result<(), Error>) -> Result<Pruned, Error> {
         self.known.sort_unstable();
         let mut pruned = Pruned::default();
         // In a dry run no entry waits.
@@ -254,11 +279,7 @@ impl<T: Prunable> Prune<T> {
     }
 
     /// Deletes nothing, and so replaces nothing by another kind either.
-    pub(crate) fn keep_all(
-        &self,
-        reason: &str,
-        mut tell: impl FnMut(Step) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn keep_all(&self, reason: &str, mut tell: impl FnMut(Step) -> Result<(), Error>) -> Result<(), Error> {
         let waiting = self.target.successors().into_iter().map(|successor| successor.path);
         for path in waiting.chain(self.replaced.iter().cloned()) {
             tell(Step::NotReplaced(path, reason.to_owned()))?;

@@ -11,7 +11,7 @@ use std::sync::{
 
 use sealane_tree::{EntryKind, Source, WalkOptions};
 
-use crate::{error::Error, proto::entry::identity};
+use crate::{error::Error, proto::entry::identity, summary::Notice};
 
 /// The maximum number of remembered entries.
 const SENT_MAX: usize = 4 << 20;
@@ -56,14 +56,6 @@ pub(crate) struct Removed {
     pub(crate) unremoved: u64,
 }
 
-/// The events to report.
-pub(crate) enum Step {
-    /// This entry could not be removed.
-    Failed(sealane_tree::Error),
-    Refused(String),
-    Going,
-}
-
 /// The sources from which sent entries are removed.
 #[derive(Debug)]
 pub(crate) struct Removal {
@@ -72,18 +64,25 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
+    /// Removes what was sent, unless something failed. Calls `tell` with what the user is to know, and with nothing once in a while.
     pub(crate) fn run(
         self,
         sent: &Sent,
-        mut tell: impl FnMut(Step) -> Result<(), Error>,
+        has_failures: bool,
+        mut tell: impl FnMut(Option<Notice>) -> Result<(), Error>,
     ) -> Result<Removed, Error> {
+        if has_failures {
+            let reason = "nothing was removed from the source, because not everything was copied";
+            tell(Some(Notice::of_all(reason.to_owned())))?;
+            return Ok(Removed { removed: 0, unremoved: 1 });
+        }
         let mut known = sent.take();
         known.sort_unstable();
         let mut reader = self.source.reader();
         let mut outcome = Removed::default();
         for (number, found) in self.source.walk(self.walk).enumerate() {
             if number.is_multiple_of(ENTRIES_A_BREATH) {
-                tell(Step::Going)?;
+                tell(None)?;
             }
             // Folders that can no longer be walked stay.
             let Ok(found) = found else { continue };
@@ -95,7 +94,8 @@ impl Removal {
                 Ok(removed) => outcome.removed += u64::from(removed),
                 Err(error) => {
                     outcome.unremoved += 1;
-                    tell(Step::Failed(error.shown_as(|_| self.source.show(found.root, &found.path))))?;
+                    let error = error.shown_as(|_| self.source.show(found.root, &found.path));
+                    tell(Some(Notice::failed(error)))?;
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Removal {
             let reason =
                 format!("only {SENT_MAX} files are removed from the source at once; copy again for the rest");
             outcome.unremoved += 1;
-            tell(Step::Refused(reason))?;
+            tell(Some(Notice::of_all(reason)))?;
         }
         Ok(outcome)
     }

@@ -48,7 +48,7 @@ use crate::{
         far_place::{FarPlace, far_path},
         filters::walk_options,
         outcome::{Outcome, Report},
-        place::{Place, Sought},
+        place::Place,
         random,
         roles::{is_standard_stream, list_messages},
         terms::{STREAMS_DEFAULT_MAX, Terms, processors},
@@ -365,11 +365,9 @@ impl Transfer<'_> {
         name: Option<&'a [u8]>,
         notices: Sender<Notice>,
     ) -> Result<SendingSide<'a>, Error> {
-        let options = self.options;
-        let (following, listed) = (options.wishes.following, options.listed.as_deref());
         Ok(SendingSide {
             plan,
-            sought: Sought { paths, name, following, globs: false, listed },
+            sought: self.sought(paths, name),
             confinement: None,
             walk: walk_options(plan)?,
             standard_input: self.sources.iter().any(is_standard_stream),

@@ -12,7 +12,7 @@ use std::{
 use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags};
 use sealane_lanes::{CpuClock, Pinning, run_lanes};
-use sealane_peer::{Channel, Received, chain};
+use sealane_peer::{Channel, Received};
 use sealane_tree::Walk;
 
 use crate::{
@@ -20,14 +20,13 @@ use crate::{
     proto::message::{Complete, Finished, Message},
     receive::{
         self,
-        files::Destination,
         lane::Receiving,
         prune::{Prune, Pruned, Step},
     },
     send::{
         self,
         lane::Sending,
-        removal::{self, Removal, Removed},
+        removal::{Removal, Removed},
     },
     session::{
         carriage::Carriage,
@@ -39,6 +38,7 @@ use crate::{
     transfer::{
         leftovers,
         outcome::{Outcome, completion, conclusion},
+        receiving::finish_folders,
     },
 };
 
@@ -326,29 +326,18 @@ impl Control<'_> {
         finished: &Finished,
         complete: &Complete,
     ) -> Result<Removed, Error> {
-        if finished.failed > 0 || complete.failed > 0 {
-            let reason = "nothing was removed from the source, because not everything was copied".to_owned();
-            self.tell(Notice::EntryFailed { path: Vec::new(), reason })?;
-            return Ok(Removed { removed: 0, unremoved: 1 });
-        }
+        let has_failures = finished.failed > 0 || complete.failed > 0;
         let mut beat = Instant::now();
-        removal.run(&sending.filling.sent, |step| {
-            match step {
-                removal::Step::Failed(error) => {
-                    let reason = chain(&error);
-                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                    self.tell(Notice::EntryFailed { path, reason })?;
-                }
-                removal::Step::Refused(reason) => {
-                    self.tell(Notice::EntryFailed { path: Vec::new(), reason })?;
-                }
-                removal::Step::Going if beat.elapsed() > HEARTBEAT => {
+        removal.run(&sending.filling.sent, has_failures, |notice| {
+            match notice {
+                Some(notice) => self.tell(notice)?,
+                None if beat.elapsed() > HEARTBEAT => {
                     beat = Instant::now();
                     let found = self.progress.snapshot();
                     let (bytes, files) = (found.bytes_found, found.files_found);
                     messages::send(self.channel, &Message::Found { bytes, files, complete: true })?;
                 }
-                removal::Step::Going => {}
+                None => {}
             }
             Ok(())
         })
@@ -582,18 +571,7 @@ impl Control<'_> {
         }
         files.discard_ranges();
         let pruned = self.prune_target(receiving, finished)?;
-        if let Destination::Tree { target, .. } = &files.destination {
-            let report = target.finish_directories();
-            // Only the number of the remaining errors is known.
-            files.counters.failed.fetch_add(report.failed - report.errors.len() as u64, Relaxed);
-            for error in report.errors {
-                files.folder_failed(error);
-                self.drain_notices()?;
-            }
-            if files.intake.wishes.fsync {
-                target.sync()?;
-            }
-        }
+        finish_folders(files, || self.drain_notices())?;
         Ok(pruned)
     }
 
@@ -602,36 +580,23 @@ impl Control<'_> {
         let Some(mut prune) = self.prune.take() else { return Ok(Pruned::default()) };
         let refusal = prune.refusal(finished.failed.saturating_sub(finished.unfit));
         let mut beat = Instant::now();
-        let mut tell = |step| {
+        prune.run_unless(refusal, |step| {
             match step {
-                Step::Deleted(path) => self.tell(Notice::Deleted { path: path.as_bytes().to_vec() })?,
-                Step::Failed(error) => {
-                    let error = error.shown_as(|path| receiving.files.shown(path.as_bytes()));
-                    let reason = chain(&error);
-                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                    self.tell(Notice::EntryFailed { path, reason })?;
-                }
                 Step::NotReplaced(path, why) => {
                     receiving.files.not_replaced(&path, &why);
                     self.drain_notices()?;
                 }
-                Step::Refused(reason) => self.tell(Notice::EntryFailed { path: Vec::new(), reason })?,
-                Step::Going => {}
+                step => {
+                    let notice = step.notice(|path| receiving.files.shown(path));
+                    notice.into_iter().try_for_each(|notice| self.tell(notice))?;
+                }
             }
             if beat.elapsed() > HEARTBEAT {
                 beat = Instant::now();
                 self.show_life()?;
             }
             Ok(())
-        };
-        match refusal {
-            Some(reason) => {
-                prune.keep_all(&reason, &mut tell)?;
-                tell(Step::Refused(reason))?;
-                Ok(Pruned { deleted: 0, undeleted: 1 })
-            }
-            None => prune.run(tell),
-        }
+        })
     }
 
     /// Sends a sign of life during long work of this thread, and checks whether the other end has given up.

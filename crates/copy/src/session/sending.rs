@@ -9,7 +9,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Folders, ShownPath, SourceRoot, WalkOptions};
+use sealane_tree::{Folders, WalkOptions};
 
 use crate::{
     digest::GROUP_BYTES,
@@ -26,9 +26,9 @@ use crate::{
     transfer::{
         claims::{PIECE_BYTES, PIECES_MAX},
         ends::{self, Plan},
-        input::standard_input,
         outcome::Outcome,
         place::{self, Confinement, Sought},
+        sources::{announce, standard_input},
     },
 };
 
@@ -70,17 +70,7 @@ impl SendingSide<'_> {
                 place::no_sources()
             }
         };
-        for (path, error) in source.missing.drain(..) {
-            sending.filling.failed(&ShownPath::new(path), error.message);
-        }
-        let unnamed =
-            |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
-        if source.source.roots().iter().any(unnamed) {
-            let roots = (0..).zip(source.source.roots());
-            let mut unnamed = roots.filter(|(_, root)| unnamed(root));
-            let is_equal = unnamed.any(|(root, _)| sending.filling.possessions.equal.has(root, b""));
-            sending.filling.manifest.list_target(is_equal);
-        }
+        announce(&mut source, &sending.filling);
         let removal = self
             .plan
             .removes_sources()

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeMap, collections::HashSet, io, rc::Rc};
 
-use sealane_peer::chain;
 use sealane_sftp::{FileKind, Request, StatusCode};
 use sealane_tree::{Error as TreeError, Extra, Extraneous, Filter, Judgement, Operation, RelativePath};
 
@@ -12,7 +11,7 @@ use crate::{
     options::Deletion,
     receive::{
         permit::Permit,
-        prune::{Prunable, Prune, Pruned, Step},
+        prune::{Prunable, Prune, Pruned},
     },
     sftp::{
         far::{Far, Trouble},
@@ -20,7 +19,6 @@ use crate::{
         put::Put,
         survey::{Sight, descend},
     },
-    summary::Notice,
     transfer::{Transfer, filters::filter},
 };
 
@@ -37,9 +35,6 @@ pub(super) fn run(
     let Some(Deletion { entries_max, excluded }) = options.wishes.upkeep.delete else {
         return Ok(Pruned::default());
     };
-    let tell = |path: Vec<u8>, reason: String| {
-        let _ = put.notices.send(Notice::EntryFailed { path, reason });
-    };
     let mut prune = Prune {
         target: FarTarget { far, put },
         permit: permit.clone(),
@@ -55,23 +50,11 @@ pub(super) fn run(
         is_incomplete: false,
     };
     prune.learn(&known);
-    if let Some(reason) = prune.refusal(unread) {
-        tell(Vec::new(), reason);
-        return Ok(Pruned { deleted: 0, undeleted: 1 });
-    }
-    prune.run(|step| {
-        match step {
-            Step::Deleted(path) => {
-                let _ = put.notices.send(Notice::Deleted { path: path.as_bytes().to_vec() });
-            }
-            Step::Failed(error) => {
-                let error = error.shown_as(|path| put.shown(path.as_bytes()));
-                let reason = chain(&error);
-                tell(error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec()), reason);
-            }
-            Step::Refused(reason) => tell(Vec::new(), reason),
-            // No entry waits for a name there: a conflicting one has failed already.
-            Step::NotReplaced(..) | Step::Going => {}
+    let refusal = prune.refusal(unread);
+    prune.run_unless(refusal, |step| {
+        // No entry waits for a name there: a conflicting one has failed already.
+        if let Some(notice) = step.notice(|path| put.shown(path)) {
+            let _ = put.notices.send(notice);
         }
         Ok(())
     })

@@ -38,7 +38,7 @@ use crate::{
     },
     receive::{
         apply::Applier,
-        files::{Destination, Files, Preview},
+        files::{Files, Preview},
         lane::Receiving,
         prune::{KNOWN_MAX, Prune, Pruned},
     },
@@ -65,7 +65,7 @@ use crate::{
         filters::filter,
         leftovers,
         outcome::{Outcome, Report, completion},
-        receiving::{Opened, give_up},
+        receiving::{Opened, finish_folders, give_up},
         terms::processors,
     },
 };
@@ -736,15 +736,7 @@ impl Pull<'_> {
             leftovers::settle(self.files);
         }
         let pruned = prune.map(|prune| self.prune(prune)).transpose()?.unwrap_or_default();
-        if let Destination::Tree { target, .. } = &self.files.destination {
-            let report = target.finish_directories();
-            let untold = report.failed - report.errors.len() as u64;
-            self.files.counters.failed.fetch_add(untold, Relaxed);
-            report.errors.into_iter().for_each(|error| self.files.folder_failed(error));
-            if self.files.intake.wishes.fsync {
-                target.sync()?;
-            }
-        }
+        finish_folders(self.files, || Ok(()))?;
         if let (Some(journal), true) = (&self.files.journal, is_complete) {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
         }

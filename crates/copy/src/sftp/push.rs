@@ -23,9 +23,8 @@ use futures_util::{
 };
 use sealane_engine::{Buffer, Inline, Suite};
 use sealane_lanes::Placement;
-use sealane_peer::chain;
 use sealane_sftp::Extension;
-use sealane_tree::{ShownPath, SourceRoot, WalkOptions};
+use sealane_tree::WalkOptions;
 
 use crate::{
     error::{Error, ErrorKind},
@@ -43,7 +42,7 @@ use crate::{
         fill::{Filler, Possessions},
         lane::Sending,
         line::{Flushed, Settled},
-        removal::{self, Removal, Removed},
+        removal::{Removal, Removed},
         scan,
     },
     sftp::{
@@ -57,18 +56,17 @@ use crate::{
         tell_agreement, told,
     },
     shared::{self, start},
-    summary::{Notice, Observer},
+    summary::Observer,
     transfer::{
         NOTICES_MAX, Transfer,
         ends::{self, Plan},
         far_place::far_path,
         filters::walk_options,
-        input::standard_input,
         outcome::{Outcome, Report, conclusion},
-        place::{self as near, Sought},
-        random,
+        place as near, random,
         receiving::hold_journal,
         roles::is_standard_stream,
+        sources::{announce, standard_input},
         terms::{Terms, processors},
     },
 };
@@ -115,13 +113,7 @@ pub(super) fn run(
     let mut plan = plan(transfer);
     plan.wishes.preserve.owner = owner;
     let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
-    let sought = Sought {
-        paths: &paths,
-        name: place.name.as_deref(),
-        following: options.wishes.following,
-        globs: false,
-        listed: options.listed.as_deref(),
-    };
+    let sought = transfer.sought(&paths, place.name.as_deref());
     let has_input = transfer.sources.iter().any(is_standard_stream);
     let sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
     let permit = transfer.permit(place.name.as_deref());
@@ -274,15 +266,12 @@ impl Push<'_> {
         let options = self.transfer.options;
         let sending = self.sending;
         let filling = &sending.filling;
-        let missing = std::mem::take(&mut sources.missing);
+        announce(&mut sources, filling);
         let source = &sources.source;
         let removal = walk
             .clone()
             .filter(|_| options.wishes.upkeep.remove_sources && !options.wishes.dry_run)
             .map(|walk| Removal { source: source.clone(), walk });
-        let unnamed =
-            |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
-        let lists_target = source.roots().iter().any(unnamed);
         thread::scope(|scope| {
             let ends = (&*sending.stop, &*sending.bells);
             let scanned = start(scope, "scan", ends, || match walk {
@@ -294,12 +283,6 @@ impl Push<'_> {
                 .dry_run
                 .then(|| start(scope, "foretell", ends, || foretell(sending, source.reader())))
                 .flatten();
-            for (path, error) in missing {
-                filling.failed(&ShownPath::new(path), error.message);
-            }
-            if lists_target {
-                filling.manifest.list_target(false);
-            }
             let outcome = self.run(source.reader(), permit, removal);
             filling.queue.stop();
             sending.stop.finish(&sending.bells);
@@ -542,23 +525,10 @@ impl Push<'_> {
     }
 
     fn remove_sources(&self, removal: Removal) -> Result<Removed, Error> {
-        let tell = |path: Vec<u8>, reason: String| {
-            let _ = self.put.notices.send(Notice::EntryFailed { path, reason });
-        };
-        let finished = conclusion(self.sending);
-        if finished.failed > 0 || self.put.failed.get() > 0 {
-            let reason = "nothing was removed from the source, because not everything was copied";
-            tell(Vec::new(), reason.to_owned());
-            return Ok(Removed { removed: 0, unremoved: 1 });
-        }
-        removal.run(&self.sending.filling.sent, |step| {
-            match step {
-                removal::Step::Failed(error) => {
-                    let reason = chain(&error);
-                    tell(error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec()), reason);
-                }
-                removal::Step::Refused(reason) => tell(Vec::new(), reason),
-                removal::Step::Going => {}
+        let has_failures = conclusion(self.sending).failed > 0 || self.put.failed.get() > 0;
+        removal.run(&self.sending.filling.sent, has_failures, |notice| {
+            if let Some(notice) = notice {
+                let _ = self.put.notices.send(notice);
             }
             match self.transfer.progress.cancel.load(Relaxed) {
                 true => Err(Error::new(ErrorKind::Cancelled, "interrupted")),

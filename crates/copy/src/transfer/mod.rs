@@ -7,7 +7,6 @@ pub(crate) mod complaints;
 pub(crate) mod ends;
 pub(crate) mod far_place;
 pub(crate) mod filters;
-pub(crate) mod input;
 pub(crate) mod leftovers;
 pub(crate) mod outcome;
 pub(crate) mod place;
@@ -15,6 +14,7 @@ pub(crate) mod receiving;
 mod resumption;
 pub(crate) mod roles;
 mod sense;
+pub(crate) mod sources;
 pub(crate) mod terms;
 
 use std::{
@@ -36,7 +36,7 @@ use crate::{
     transfer::{
         ends::Plan,
         far_place::{FarPlace, far_path},
-        place::{Asked, Place},
+        place::{Asked, Place, Sought},
         receiving::{ReceivingSide, this_boot},
         roles::is_standard_stream,
     },
@@ -62,6 +62,13 @@ pub(crate) struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
+    /// Returns the sources of a push, which are at `paths` here; `name` is the target's for the only one. Their patterns were the
+    /// local shell's.
+    pub(crate) fn sought<'a>(&'a self, paths: &'a [Vec<u8>], name: Option<&'a [u8]>) -> Sought<'a> {
+        let following = self.options.wishes.following;
+        Sought { paths, name, following, globs: false, listed: self.options.listed.as_deref() }
+    }
+
     /// Returns which names may be made at the target, where `name` is that of the only source: those of the sources, or of a
     /// list.
     pub(crate) fn permit(&self, name: Option<&[u8]>) -> Permit {

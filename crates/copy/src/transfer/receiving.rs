@@ -7,7 +7,7 @@ use std::{
     io::ErrorKind as IoKind,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -20,7 +20,7 @@ use crate::{
     journal::{Entry as JournalEntry, Journal, JournalError, State as JournalState, covered},
     options::{Deletion, ModeRules, Pattern, Sink},
     receive::{
-        files::Destination,
+        files::{Destination, Files},
         lane::Receiving,
         permit::Permit,
         prune::{self, Prune},
@@ -176,6 +176,26 @@ pub(crate) struct Opened {
     pub(crate) present: Option<Target>,
     /// The folders of earlier copies.
     pub(crate) bases: Vec<Basis>,
+}
+
+/// Everything has arrived: gives folders their modes and times, and flushes them if that is asked for. After each notice `told`
+/// is called.
+pub(crate) fn finish_folders(
+    files: &Files,
+    mut told: impl FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Destination::Tree { target, .. } = &files.destination else { return Ok(()) };
+    let report = target.finish_directories();
+    // Only the number of the remaining errors is known.
+    files.counters.failed.fetch_add(report.failed - report.errors.len() as u64, Relaxed);
+    for error in report.errors {
+        files.folder_failed(error);
+        told()?;
+    }
+    if files.intake.wishes.fsync {
+        target.sync()?;
+    }
+    Ok(())
 }
 
 /// Leaves the results of a failed transfer such that the same command can continue, or, without a journal, in their

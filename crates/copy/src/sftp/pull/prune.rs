@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use sealane_peer::chain;
 use sealane_tree::RelativePath;
 
 use super::{EMPTY_MAX, Pull};
@@ -53,7 +52,6 @@ impl Pull<'_> {
 
     pub(super) fn prune(&self, mut prune: Prune) -> Result<Pruned, Error> {
         prune.learn(&self.known.take());
-        let refused = |reason| self.notice(Notice::EntryFailed { path: Vec::new(), reason });
         prune.replaced = self.replaced.take();
         let refusal = prune.refusal(self.counts.failed.get() - self.counts.unfit.get());
         let (withheld, refusal) = match refusal {
@@ -63,31 +61,16 @@ impl Pull<'_> {
             },
             refusal => (0, refusal),
         };
-        let tell = |step| {
+        let pruned = prune.run_unless(refusal, |step| {
             match step {
-                Step::Deleted(path) => self.notice(Notice::Deleted { path: path.as_bytes().to_vec() }),
-                Step::Failed(error) => {
-                    let error = error.shown_as(|path| self.files.shown(path.as_bytes()));
-                    let reason = chain(&error);
-                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                    self.notice(Notice::EntryFailed { path, reason });
-                }
                 Step::NotReplaced(path, why) => self.files.not_replaced(&path, &why),
-                Step::Refused(reason) => refused(reason),
-                Step::Going => {}
+                step => {
+                    let notice = step.notice(|path| self.files.shown(path));
+                    notice.into_iter().for_each(|notice| self.notice(notice));
+                }
             }
             Ok(())
-        };
-        match refusal {
-            Some(reason) => {
-                prune.keep_all(&reason, tell)?;
-                refused(reason);
-                Ok(Pruned { deleted: 0, undeleted: 1 })
-            }
-            None => {
-                let pruned = prune.run(tell)?;
-                Ok(Pruned { undeleted: pruned.undeleted + withheld, ..pruned })
-            }
-        }
+        })?;
+        Ok(Pruned { undeleted: pruned.undeleted + withheld, ..pruned })
     }
 }

@@ -1,17 +1,37 @@
-//! Standard input as a source.
+//! The sources with which a sending end begins: what of them is told before they are walked, and standard input as one.
 
 use std::{
     os::fd::AsFd,
     sync::{Arc, Mutex},
 };
 
-use sealane_tree::{Kind, RelativePath, ShownPath};
+use sealane_tree::{Kind, RelativePath, ShownPath, SourceRoot};
 
 use crate::{
     error::{Error, ErrorKind},
     proto::entry::{Announcement, Entry},
-    send::work::{Bytes, Queue, SendFile},
+    send::{
+        fill::Filling,
+        work::{Bytes, Queue, SendFile},
+    },
+    transfer::place::Sources,
 };
+
+/// Reports the sources that could not be opened, and notes that all names of the target itself will be listed if a source is
+/// the content of a folder.
+pub(crate) fn announce(sources: &mut Sources, filling: &Filling) {
+    for (path, error) in sources.missing.drain(..) {
+        filling.failed(&ShownPath::new(path), error.message);
+    }
+    let is_unnamed =
+        |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
+    let roots = (0..).zip(sources.source.roots());
+    let mut unnamed = roots.filter(|(_, root)| is_unnamed(root)).map(|(root, _)| root).peekable();
+    if unnamed.peek().is_some() {
+        let is_equal = unnamed.any(|root| filling.possessions.equal.has(root, b""));
+        filling.manifest.list_target(is_equal);
+    }
+}
 
 /// Returns standard input as a file of this name.
 pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, Error> {
