@@ -10,11 +10,10 @@ use crate::{
     error::Error,
     journal::{Journal, State},
     line::LineError,
-    options::Wishes,
     proto::record::Header,
     receive::{
         apply::Applier,
-        files::{Destination, Files, Intake},
+        files::{Destination, Files, Intake, Treatment},
         permit::{ITSELF, Permit},
     },
     send::acknowledgements::Acknowledgements,
@@ -91,7 +90,7 @@ impl ReceivingEnd {
         };
         let intake = Intake {
             permit,
-            wishes: Wishes { digest: verify_digests, ..Wishes::default() },
+            treatment: Treatment { digest: verify_digests, ..Treatment::default() },
             verify_digests,
             compressed: true,
             open_max: 64,

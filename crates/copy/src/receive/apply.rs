@@ -298,7 +298,7 @@ impl<'a> Applier<'a> {
         let Range { start, end } = range;
         match self.unjournaled.last_mut() {
             // A part is copied as a whole or not at all.
-            _ if self.files.intake.wishes.portion.is_some() || !file.is_resumable() => {}
+            _ if self.files.intake.treatment.portion.is_some() || !file.is_resumable() => {}
             Some(JournalEntry::Range { identity, end: last, .. })
                 if *identity == file.identity && *last == start =>
             {
@@ -457,9 +457,11 @@ mod tests {
     use super::*;
     use crate::{
         journal::State,
-        options::Wishes,
         proto::{compression::Compressor, entry::encode},
-        receive::{files::Intake, permit::Permit},
+        receive::{
+            files::{Intake, Treatment},
+            permit::Permit,
+        },
         summary::Notice,
     };
 
@@ -467,7 +469,7 @@ mod tests {
     fn discarding(name: &[u8], compressed: bool) -> (Files, crossbeam_channel::Receiver<Notice>) {
         let intake = Intake {
             permit: Permit::new(None, [name], false, false),
-            wishes: Wishes::default(),
+            treatment: Treatment::default(),
             verify_digests: false,
             compressed,
             open_max: usize::MAX,

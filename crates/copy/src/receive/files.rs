@@ -31,7 +31,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Entry as JournalEntry, Journal, Partial, State as JournalState},
     ledger::Ledger,
-    options::{Piece, Portion, Wishes},
+    options::{Existing, Piece, Portion, Upkeep, Wishes},
     proto::{
         entry::{Announcement, Closing, Entry},
         record::Header,
@@ -57,11 +57,34 @@ pub(crate) enum Destination {
     Null,
 }
 
+/// The user's wishes that a receiving end asks again for each entry.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Treatment {
+    /// The entries that are passed over because of what has their names.
+    pub(crate) existing: Existing,
+    /// Whether newer files of the target stay.
+    pub(crate) update: bool,
+    /// Whether every change is reported.
+    pub(crate) itemise: bool,
+    /// The part of the only file that arrives.
+    pub(crate) portion: Option<Portion>,
+    /// Whether digests are reported.
+    pub(crate) digest: bool,
+    pub(crate) fsync: bool,
+}
+
+impl Treatment {
+    pub(crate) fn of(wishes: &Wishes) -> Self {
+        let Wishes { update, portion, digest, fsync, upkeep: Upkeep { existing, itemise, .. }, .. } = *wishes;
+        Self { existing, update, itemise, portion, digest, fsync }
+    }
+}
+
 /// The accepted entries, and their treatment.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) permit: Permit,
-    pub(crate) wishes: Wishes,
+    pub(crate) treatment: Treatment,
     /// Whether content is digested on arrival and compared, where records carry no integrity tags.
     pub(crate) verify_digests: bool,
     /// Whether records may be compressed.
@@ -172,7 +195,7 @@ impl Preview {
             };
         }
         // The content of a sent file differs, or is sent anyway.
-        let is_missing = self.writer.is_none() && files.intake.wishes.upkeep.existing.skips_missing;
+        let is_missing = self.writer.is_none() && files.intake.treatment.existing.skips_missing;
         if is_missing || (!differences.any() && entry.kind != Kind::File) {
             files.unchanged();
             return Ok(None);
@@ -501,7 +524,7 @@ impl Files {
 
     /// Returns whether nothing is to be made of an entry because of what has its name.
     pub(crate) fn passes_over(&self, writer: &mut Writer, entry: &Entry) -> bool {
-        let existing = self.intake.wishes.upkeep.existing;
+        let existing = self.intake.treatment.existing;
         if existing.matters() {
             let found = writer.existing(&entry.path).ok().flatten().map(|found| found.entry_type);
             let are_folders = entry.kind == Kind::Directory && found == Some(EntryType::Directory);
@@ -519,7 +542,7 @@ impl Files {
             (found.entry_type != EntryType::Directory).then_some(found.metadata.modified)
         };
         let sent = match &entry.kind {
-            _ if !self.intake.wishes.update => return false,
+            _ if !self.intake.treatment.update => return false,
             Kind::Directory => return false,
             Kind::HardLink { to } => modified(to),
             Kind::File | Kind::Attributes | Kind::Symlink { .. } | Kind::Special(_) => {
@@ -533,7 +556,7 @@ impl Files {
     /// Returns the change that replacing a file will cause, if changes are reported; call this before the file is
     /// replaced.
     pub(crate) fn change(&self, writer: &mut Writer, entry: &Entry) -> Option<Change> {
-        if !self.intake.wishes.upkeep.itemise {
+        if !self.intake.treatment.itemise {
             return None;
         }
         // An error here is reported when the entry is made.
@@ -555,7 +578,7 @@ impl Files {
             self.unchanged();
             return Placed::Unchanged;
         }
-        if self.intake.wishes.upkeep.itemise {
+        if self.intake.treatment.itemise {
             self.notice(Notice::Changed(Change::of(entry, differences)));
         }
         Placed::Made
@@ -643,12 +666,14 @@ impl Files {
         let finished = self.finish(file, size_bytes);
         match finished {
             // The transfer that gives the file its name counts it.
-            Ok(()) if matches!(self.intake.wishes.portion, Some(Portion { piece: Piece::Range(_), .. })) => {
+            Ok(())
+                if matches!(self.intake.treatment.portion, Some(Portion { piece: Piece::Range(_), .. })) =>
+            {
                 Ok(())
             }
             Ok(()) => {
                 self.tell_change(file.change.clone());
-                let tells_digest = has_digest && self.intake.wishes.digest;
+                let tells_digest = has_digest && self.intake.treatment.digest;
                 self.entry_done(&file.entry, tells_digest.then_some(digest));
                 let path = file.entry.path.as_bytes().to_vec();
                 self.journal_done(&[JournalEntry::Done { identity: file.identity, path }])
@@ -663,7 +688,7 @@ impl Files {
         metadata.size_bytes = size_bytes;
         // Repeated content must not change the times that are set here.
         let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
-        part.finish(&metadata, self.intake.wishes.fsync)
+        part.finish(&metadata, self.intake.treatment.fsync)
     }
 
     /// Counts an entry that is in place.
@@ -701,7 +726,7 @@ impl Files {
     /// as well, may not. Returns false if the file is finished or has failed.
     pub(crate) fn zero(&self, file: &ReceiveFile, hole: Range<u64>) -> Result<bool, Error> {
         let Some(part) = &file.part else { return Ok(true) };
-        if self.intake.wishes.portion.is_none() && part.resumed_bytes().is_none() {
+        if self.intake.treatment.portion.is_none() && part.resumed_bytes().is_none() {
             return Ok(true);
         }
         match part.zero_at(hole.start, hole.end - hole.start) {

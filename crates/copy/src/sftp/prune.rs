@@ -237,7 +237,7 @@ impl Prunable for FarTarget<'_> {
 impl FarTarget<'_> {
     /// Returns what was found, unless the server hides links in its lists: what seems to be in a folder may lie elsewhere.
     fn checked(&self, found: Extraneous) -> sealane_tree::Result<Extraneous> {
-        let Some(first) = found.entries.first().filter(|_| !self.put.rules.wishes.dry_run) else {
+        let Some(first) = found.entries.first().filter(|_| !self.put.rules.dry_run) else {
             return Ok(found);
         };
         let path = first.path.clone();

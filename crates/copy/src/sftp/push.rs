@@ -149,7 +149,12 @@ pub(super) fn run(
         }
     }
     let rules = Rules {
-        wishes: plan.wishes.clone(),
+        dry_run: plan.wishes.dry_run,
+        fsync: plan.wishes.fsync,
+        update: plan.wishes.update,
+        itemise: plan.wishes.upkeep.itemise,
+        owner,
+        folder_modes: plan.wishes.preserve.folder_modes,
         backups: ends::backups(&plan, place.name.as_deref()),
         key: journal.as_ref().map(|(journal, _)| resume::number(journal)),
         lease: key.filter(|_| journal.is_some()).map(|key| (lease_name(key), lease(permit.covers()))),

@@ -39,7 +39,7 @@ use crate::{
     error::Error,
     journal::{Entry as JournalEntry, Identity, Journal, State as JournalState},
     ledger::Ledger,
-    options::Wishes,
+    options::Ownership,
     proto::{
         entry::{Announcement, Closing, Entry, Pack, decode},
         record::{Header, Kind as RecordKind},
@@ -58,7 +58,15 @@ use crate::{
 /// The rules for making entries.
 #[derive(Debug)]
 pub(super) struct Rules {
-    pub(super) wishes: Wishes,
+    pub(super) dry_run: bool,
+    pub(super) fsync: bool,
+    /// Whether newer files of the target stay.
+    pub(super) update: bool,
+    /// Whether every change is reported.
+    pub(super) itemise: bool,
+    pub(super) owner: Ownership,
+    /// Whether existing folders get the sources' modes.
+    pub(super) folder_modes: bool,
     pub(super) backups: Option<Backups>,
     /// The identity of the transfer, if the same command can continue it.
     pub(super) key: Option<u64>,
@@ -280,7 +288,7 @@ impl Put {
     pub(super) async fn trouble(&self, link: &Link, doing: &str, path: &[u8], fault: Fault) -> Trouble {
         let trouble = self.far.trouble(link, &self.root, doing, self.shown(path), fault).await;
         match trouble {
-            Trouble::Entry(_) if self.entries.get() == 0 && !self.rules.wishes.dry_run => {
+            Trouble::Entry(_) if self.entries.get() == 0 && !self.rules.dry_run => {
                 self.closed_target(link, path).await.unwrap_or(trouble)
             }
             trouble => trouble,

@@ -22,7 +22,7 @@ use crate::{
     proto::{entry::identity, record::DATA_BYTES_MAX},
     receive::{
         self,
-        files::{Destination, Files, Intake},
+        files::{Destination, Files, Intake, Treatment},
         lane::Receiving,
         permit::{ITSELF, Permit},
         stream::ReceiveStream,
@@ -245,7 +245,7 @@ pub(crate) fn receiving(
         journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
     let intake = Intake {
         permit,
-        wishes: plan.wishes.clone(),
+        treatment: Treatment::of(&plan.wishes),
         verify_digests: plan.wishes.digest && terms.level < Level::Safe,
         compressed: terms.compression != Compression::None,
         open_max: plan.open_files_max,

@@ -17,7 +17,7 @@ const TOLD_MAX: u64 = 64;
 /// everything has arrived, before folders get their times.
 pub(crate) fn settle(files: &Files) {
     let (Some(target), Some(own)) = (files.target(), &files.journal) else { return };
-    if files.intake.wishes.portion.is_some() {
+    if files.intake.treatment.portion.is_some() {
         return;
     }
     let (mut writer, mut told) = (target.writer(), 0);

@@ -192,7 +192,7 @@ pub(crate) fn finish_folders(
         files.folder_failed(error);
         told()?;
     }
-    if files.intake.wishes.fsync {
+    if files.intake.treatment.fsync {
         target.sync()?;
     }
     Ok(())

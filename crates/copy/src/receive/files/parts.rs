@@ -82,7 +82,7 @@ impl Files {
 
     /// Returns the part of the file that is copied, if it is not the whole.
     pub(super) fn division(&self, entry: &Entry, growing: bool) -> Result<Option<(Division, Piece)>, Error> {
-        let Some(portion) = self.intake.wishes.portion else { return Ok(None) };
+        let Some(portion) = self.intake.treatment.portion else { return Ok(None) };
         let division = Division::new(entry.metadata.size_bytes, portion.range_bytes);
         let is_within = |division: &Division| match portion.piece {
             Piece::Range(index) => division.range(index).is_some(),
@@ -100,7 +100,7 @@ impl Files {
     /// whole.
     pub(crate) fn discard_ranges(&self) {
         let (Some(portion), Destination::Tree { target, .. }) =
-            (self.intake.wishes.portion, &self.destination)
+            (self.intake.treatment.portion, &self.destination)
         else {
             return;
         };

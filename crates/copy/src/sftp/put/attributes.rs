@@ -59,7 +59,7 @@ impl Put {
     }
 
     pub(super) fn syncs(&self, link: &Link) -> bool {
-        self.rules.wishes.fsync && link.has(Extension::Fsync)
+        self.rules.fsync && link.has(Extension::Fsync)
     }
 
     /// Returns false if no owner is requested, or the user there may not set it.
@@ -68,14 +68,14 @@ impl Put {
         sent: &Metadata,
         begin: impl FnOnce(Attributes) -> Pending,
     ) -> Result<bool, Fault> {
-        let Some(owner) = sent.owner.filter(|_| self.rules.wishes.preserve.owner.is_wanted()) else {
+        let Some(owner) = sent.owner.filter(|_| self.rules.owner.is_wanted()) else {
             return Ok(false);
         };
         let owner = Some(Owner { uid: owner.uid, gid: owner.gid });
         match begin(Attributes { owner, ..Attributes::default() }).done().await {
             Ok(()) => Ok(true),
             Err(Fault::Lost) => Err(Fault::Lost),
-            Err(Fault::Said(_)) if self.rules.wishes.preserve.owner == Ownership::WherePossible => Ok(false),
+            Err(Fault::Said(_)) if self.rules.owner == Ownership::WherePossible => Ok(false),
             Err(Fault::Said(_)) => {
                 let mut dropped = self.dropped.get();
                 dropped.owners += 1;

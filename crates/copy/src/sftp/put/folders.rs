@@ -52,7 +52,7 @@ impl Put {
 
     async fn make_folder(&self, link: &Link, path: &[u8], is_noted: &Cell<bool>) -> Result<Found, Trouble> {
         let at = self.at(path);
-        if self.rules.wishes.dry_run {
+        if self.rules.dry_run {
             return self.find_folder(link, path).await;
         }
         // Go's pkg/sftp makes a folder without the attributes of the request. If it ends before it sets them, this copy or a
@@ -132,7 +132,7 @@ impl Put {
 
     /// Gives every folder its mode, owner and times, the deepest first.
     pub(in crate::sftp) async fn finish_folders(&self) -> Result<(), Error> {
-        if self.rules.wishes.dry_run {
+        if self.rules.dry_run {
             return Ok(());
         }
         let folders = std::mem::take(&mut *self.folders.borrow_mut());
@@ -165,7 +165,7 @@ impl Put {
         };
         let set = match has_owner {
             Ok(has_owner) => {
-                let attributes = match (&sent, found.is_made || self.rules.wishes.preserve.folder_modes) {
+                let attributes = match (&sent, found.is_made || self.rules.folder_modes) {
                     (Some(sent), true) => self.final_attributes(sent, has_owner),
                     (Some(sent), false) => Attributes {
                         mode: found.original_mode,

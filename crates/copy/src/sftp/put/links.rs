@@ -94,7 +94,7 @@ impl Put {
             return Ok(link.has(Extension::LsetStat));
         }
         // A dry run makes nothing, and so tries nothing.
-        Ok(!self.rules.wishes.dry_run && self.manners(link, path).await?.sets)
+        Ok(!self.rules.dry_run && self.manners(link, path).await?.sets)
     }
 
     pub(super) async fn symlink(&self, link: &Link, entry: &Entry, target: &[u8]) -> Result<bool, Trouble> {

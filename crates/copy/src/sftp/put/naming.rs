@@ -109,7 +109,7 @@ impl Put {
     /// Returns whether the existing entry is newer than the sent one, and must stay.
     pub(super) fn is_newer(&self, entry: &Entry, found: Option<&Attributes>) -> bool {
         found.is_some_and(|found| {
-            self.rules.wishes.update && metadata(found).modified.seconds > entry.metadata.modified.seconds
+            self.rules.update && metadata(found).modified.seconds > entry.metadata.modified.seconds
         })
     }
 
@@ -139,7 +139,7 @@ impl Put {
                     differences = Differences { target: differences.target, ..Differences::default() };
                 }
             }
-            Kind::Directory if !self.rules.wishes.preserve.folder_modes => differences.mode = false,
+            Kind::Directory if !self.rules.folder_modes => differences.mode = false,
             _ => {}
         }
         Ok(differences)
@@ -147,7 +147,7 @@ impl Put {
 
     /// Reports the change that an entry has caused, if changes are reported.
     pub(super) fn tell_change(&self, entry: &Entry, differences: Differences) {
-        if self.rules.wishes.upkeep.itemise && differences.any() {
+        if self.rules.itemise && differences.any() {
             self.notice(Notice::Changed(Change::of(entry, differences)));
         }
     }
