@@ -1,4 +1,5 @@
-//! A rule about the files of one crate: none imports another one that imports it in turn, directly or through others.
+//! Rules about the files of one crate: none imports another one that imports it in turn, directly or through others, and
+//! folders that are to be apart import nothing of each other.
 //!
 //! Imports between a file and a file above or below it in the tree of modules do not count, nor does code of tests. A
 //! path leads to the file that its longest part names, and from there on wherever that file has the next name from: a
@@ -25,6 +26,9 @@ const STEPS_MAX: usize = 16;
 
 const RULE: &str = "circles";
 
+/// Folders of a crate that know nothing of each other: two far ends of a copy, of which one stands in for the other.
+const APART: [(&str, [&str; 2]); 1] = [("crates/copy", ["session", "sftp"])];
+
 /// Returns a finding for each circle that has a file which is not listed, and for each listed file without a circle.
 pub(crate) fn check(files: &[File], listed: List) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, BTreeMap<Module<'_>, &File>> = BTreeMap::new();
@@ -36,8 +40,10 @@ pub(crate) fn check(files: &[File], listed: List) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     let mut in_circles: BTreeSet<&str> = BTreeSet::new();
-    for files in crates.values() {
-        for circle in circles(&imports(files)) {
+    for (name, files) in &crates {
+        let imports = imports(files);
+        findings.extend(acquainted(name, files, &imports));
+        for circle in circles(&imports) {
             let paths: Vec<&str> = circle.iter().map(|module| &*files[module].path).collect();
             in_circles.extend(&paths);
             if paths.iter().any(|path| !listed.names(path)) {
@@ -53,6 +59,23 @@ pub(crate) fn check(files: &[File], listed: List) -> Vec<Finding> {
     let stale = listed.0.iter().filter(|(path, _)| !in_circles.contains(path));
     findings
         .extend(stale.map(|(path, _)| Finding::new(path, 0, RULE, "listed as an exception, but needs none")));
+    findings
+}
+
+/// Returns a finding for each file that imports something of a folder from which its own is apart.
+fn acquainted(name: &str, files: &BTreeMap<Module<'_>, &File>, imports: &Imports<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let apart = APART.iter().filter(|(apart, _)| *apart == name);
+    for (one, other) in apart.flat_map(|(_, [one, other])| [(one, other), (other, one)]) {
+        for (module, imported) in imports.iter().filter(|(module, _)| module.first() == Some(one)) {
+            if imported.iter().any(|imported| imported.first() == Some(other)) {
+                let message = format!(
+                    "imports something of `{other}`, of which `{one}` knows nothing: what both share belongs beside them"
+                );
+                findings.push(Finding::new(&files[module].path, 0, "apart", message));
+            }
+        }
+    }
     findings
 }
 
@@ -298,6 +321,26 @@ mod tests {
         assert!(with("mod a;\nmod b;\npub use a::*;\npub use b::T;\n").is_empty());
         // A name that leads to itself does not compile, and does not hang the check either.
         assert!(with("mod a;\nmod b;\npub use crate::T;\npub use crate::F;\n").is_empty());
+    }
+
+    #[test]
+    fn folders_that_are_apart_import_nothing_of_each_other() {
+        let ours = ("crates/copy/src/session/client.rs", "use crate::transfer::T;\n");
+        let root = ("crates/copy/src/lib.rs", "mod session;\nmod sftp;\npub(crate) use sftp::far::Far;\n");
+        let far = ("crates/copy/src/sftp/far.rs", "use crate::transfer::T;\n");
+        let folder = ("crates/copy/src/sftp/mod.rs", "pub(crate) mod far;\n");
+        assert!(found(&[root, ours, folder, far], List(&[])).is_empty());
+        for import in ["use crate::{\n    sftp::{far::Far, place},\n};\n", "fn f() -> crate::Far {}\n"] {
+            let ours = (ours.0, import);
+            let findings = found(&[root, ours, folder, far], List(&[]));
+            assert!(findings.len() == 1 && findings[0].ends_with("[apart]"), "{findings:?}");
+            assert!(findings[0].starts_with(ours.0), "{findings:?}");
+        }
+        let far = (far.0, "use crate::session::client::Sealane;\n");
+        assert_eq!(found(&[root, ours, folder, far], List(&[])).len(), 1);
+        // Another crate may have folders of these names.
+        let others = [("crates/x/src/session.rs", "use crate::sftp::f;\n"), ("crates/x/src/sftp.rs", "")];
+        assert!(found(&others, List(&[])).is_empty());
     }
 
     #[test]
