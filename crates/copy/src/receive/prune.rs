@@ -18,6 +18,7 @@ use sealane_tree::{
 use crate::{
     error::{Error, ErrorKind},
     journal,
+    options::Wishes,
     proto::entry::{equal_hash, listed_hash, path_hash},
     receive::permit::Permit,
     summary::Notice,
@@ -166,6 +167,30 @@ pub(crate) struct Prune<T = Target> {
 }
 
 impl<T: Prunable> Prune<T> {
+    /// Returns the deletion that these wishes ask for, within one file system or several, without the target's filter files.
+    pub(crate) fn new(
+        target: T,
+        permit: Permit,
+        filter: Filter,
+        wishes: &Wishes,
+        backup: Option<Backups>,
+    ) -> Self {
+        Self {
+            target,
+            permit,
+            filter,
+            rules: None,
+            one_file_system: false,
+            entries_max: wishes.upkeep.delete.and_then(|deletion| deletion.entries_max),
+            dry_run: wishes.dry_run,
+            backup,
+            itemise: wishes.upkeep.itemise,
+            replaced: Vec::new(),
+            known: Vec::new(),
+            is_incomplete: false,
+        }
+    }
+
     /// Adds hashes that the sender has sent.
     pub(crate) fn learn(&mut self, known: &[[u8; 16]]) {
         self.is_incomplete |= self.known.len() + known.len() > KNOWN_MAX;

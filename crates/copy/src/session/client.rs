@@ -68,13 +68,7 @@ struct OwnRequest {
 pub(crate) struct Sealane<'a> {
     transfer: &'a Transfer<'a>,
     channel: Channel,
-    asked: OwnRequest,
-    /// The terms as far as they follow from the far end's greeting.
-    terms: Terms,
-    /// The place where this end writes, if it receives files.
-    own_place: Option<Place>,
-    /// Finds out the address of the far host.
-    route_host: Option<JoinHandle<Result<String, Error>>>,
+    introduced: Introduced,
 }
 
 impl<'a> FarEnd<'a> for Sealane<'a> {
@@ -83,9 +77,7 @@ impl<'a> FarEnd<'a> for Sealane<'a> {
         let (stderr, is_logged_in) = transfer.log_in(&complaints)?;
         let mut channel = reach(transfer.far, transfer.options, stderr)?;
         match transfer.introduce(&mut channel, &complaints, is_logged_in) {
-            Ok(Introduced { asked, terms, own_place, route_host }) => {
-                Ok(Self { transfer, channel, asked, terms, own_place, route_host })
-            }
+            Ok(introduced) => Ok(Self { transfer, channel, introduced }),
             Err(Unbegun::Absent(error)) if transfer.options.remote.far_end == FarEndChoice::Auto => {
                 Err(Unbegun::Absent(error))
             }
@@ -98,7 +90,8 @@ impl<'a> FarEnd<'a> for Sealane<'a> {
 
     fn run(&mut self, observer: &mut dyn Observer) -> Result<Report, Error> {
         let transfer = self.transfer;
-        let Self { channel, asked, terms, own_place, route_host, .. } = self;
+        let channel = &mut self.channel;
+        let Introduced { asked, terms, own_place, route_host } = &mut self.introduced;
         let options = transfer.options;
         let clock = CpuClock::default();
         let (accept, accept_frame) = transfer.answer(channel, Error::from)?;
@@ -200,8 +193,11 @@ fn give_up(far: &FarPlace, mut channel: Channel, error: Error) -> Error {
 /// A transfer that the far end has heard of and greeted.
 struct Introduced {
     asked: OwnRequest,
+    /// The terms as far as they follow from the greeting.
     terms: Terms,
+    /// The place where this end writes, if it receives files.
     own_place: Option<Place>,
+    /// Finds out the address of the far host.
     route_host: Option<JoinHandle<Result<String, Error>>>,
 }
 

@@ -18,7 +18,7 @@ use crate::{
     transfer::{
         claims,
         ends::Plan,
-        filters::filter,
+        filters::deletion_filter,
         outcome::Outcome,
         receiving::{Opened, ReceivingSide, give_up},
     },
@@ -62,8 +62,7 @@ impl<'a> Account<'a> {
     fn of(side: &ReceivingSide<'a>) -> Result<Self, Error> {
         let plan = side.plan;
         // Excluded entries are not compared, so that they make no folder differ, unless they are to be deleted.
-        let deletes_excluded = plan.wishes.upkeep.delete.is_some_and(|deletion| deletion.excluded);
-        let filter = if deletes_excluded { Filter::default() } else { filter(&plan.wishes.patterns)? };
+        let filter = deletion_filter(&plan.wishes)?;
         Ok(Self { plan, permit: side.permit.clone(), filter })
     }
 

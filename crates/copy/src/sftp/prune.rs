@@ -4,11 +4,10 @@
 use std::{collections::BTreeMap, collections::HashSet, io, rc::Rc};
 
 use sealane_sftp::{FileKind, Request, StatusCode};
-use sealane_tree::{Error as TreeError, Extra, Extraneous, Filter, Judgement, Operation, RelativePath};
+use sealane_tree::{Error as TreeError, Extra, Extraneous, Judgement, Operation, RelativePath};
 
 use crate::{
     error::{Error, ErrorKind},
-    options::Deletion,
     receive::{
         permit::Permit,
         prune::{Prunable, Prune, Pruned},
@@ -19,7 +18,7 @@ use crate::{
         put::Put,
         survey::{Sight, descend},
     },
-    transfer::{Transfer, filters::filter},
+    transfer::{Transfer, filters::deletion_filter},
 };
 
 /// Deletes entries; in a dry run, only reports them. `unread` sources could not be read.
@@ -31,24 +30,12 @@ pub(super) fn run(
     known: Vec<[u8; 16]>,
     unread: u64,
 ) -> Result<Pruned, Error> {
-    let options = transfer.options;
-    let Some(Deletion { entries_max, excluded }) = options.wishes.upkeep.delete else {
+    let wishes = &transfer.options.wishes;
+    if wishes.upkeep.delete.is_none() {
         return Ok(Pruned::default());
-    };
-    let mut prune = Prune {
-        target: FarTarget { far, put },
-        permit: permit.clone(),
-        filter: if excluded { Filter::default() } else { filter(&options.wishes.patterns)? },
-        rules: None,
-        one_file_system: false,
-        entries_max,
-        dry_run: options.wishes.dry_run,
-        backup: put.rules.backups.clone(),
-        itemise: options.wishes.upkeep.itemise,
-        replaced: Vec::new(),
-        known: Vec::new(),
-        is_incomplete: false,
-    };
+    }
+    let (target, backups) = (FarTarget { far, put }, put.rules.backups.clone());
+    let mut prune = Prune::new(target, permit.clone(), deletion_filter(wishes)?, wishes, backups);
     prune.learn(&known);
     let refusal = prune.refusal(unread);
     prune.run_unless(refusal, |step| {

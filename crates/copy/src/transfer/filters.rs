@@ -6,7 +6,7 @@ use sealane_tree::{Filter, FilterFile, RelativePath, Rule, WalkOptions};
 
 use crate::{
     error::{Error, ErrorKind},
-    options::Pattern,
+    options::{Pattern, Wishes},
     transfer::ends::Plan,
 };
 
@@ -51,4 +51,12 @@ pub(crate) fn filter(patterns: &[Pattern]) -> Result<Filter, Error> {
     }
     let filter = Filter::new(patterns.iter().filter_map(rule));
     filter.map(|filter| filter.with_files(files)).map_err(|error| usage(sealane_peer::chain(&error)))
+}
+
+/// Compiles the filters of entries that a deletion spares: none if it takes excluded entries too.
+pub(crate) fn deletion_filter(wishes: &Wishes) -> Result<Filter, Error> {
+    match wishes.upkeep.delete.is_some_and(|deletion| deletion.excluded) {
+        true => Ok(Filter::default()),
+        false => filter(&wishes.patterns),
+    }
 }

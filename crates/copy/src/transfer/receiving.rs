@@ -13,12 +13,12 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Basis, Filter, Target};
+use sealane_tree::{Basis, Target};
 
 use crate::{
     error::{Error, ErrorKind},
     journal::{Entry as JournalEntry, Journal, JournalError, State as JournalState, covered},
-    options::{Deletion, ModeRules, Pattern, Sink},
+    options::{ModeRules, Pattern, Sink},
     receive::{
         files::{Destination, Files},
         lane::Receiving,
@@ -28,7 +28,7 @@ use crate::{
     summary::{Notice, Progress},
     transfer::{
         ends::{self, Plan},
-        filters::filter,
+        filters::deletion_filter,
         place::Place,
     },
 };
@@ -121,11 +121,8 @@ impl ReceivingSide<'_> {
     /// Fails if files of filters do not arrive here, so that nobody knows what they exclude.
     fn prune(&self, present: Option<&Target>) -> Result<Option<Prune>, Error> {
         let plan = self.plan;
-        let (Some(Deletion { entries_max, excluded }), Some(target)) = (plan.wishes.upkeep.delete, present)
-        else {
-            return Ok(None);
-        };
-        let filter = if excluded { Filter::default() } else { filter(&plan.wishes.patterns)? };
+        let (Some(deletion), Some(target)) = (plan.wishes.upkeep.delete, present) else { return Ok(None) };
+        let filter = deletion_filter(&plan.wishes)?;
         let name = |pattern: &Pattern| match pattern {
             Pattern::File(name) => Some(name.clone()),
             Pattern::GitIgnore => Some(".gitignore".to_owned()),
@@ -133,26 +130,18 @@ impl ReceivingSide<'_> {
         };
         let is_missing = |name: &String| filter.decides(name.as_bytes(), false) == Some(false);
         if let Some(name) =
-            plan.wishes.patterns.iter().filter_map(name).find(|name| !excluded && is_missing(name))
+            plan.wishes.patterns.iter().filter_map(name).find(|name| !deletion.excluded && is_missing(name))
         {
             let message = format!(
                 "files {name} are excluded themselves, so that the target would not know what they exclude from --delete"
             );
             return Err(Error::new(ErrorKind::Usage, message));
         }
+        let backup = ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref()));
         Ok(Some(Prune {
-            target: target.clone(),
-            permit: self.permit.clone(),
             rules: filter.has_files().then(|| Mutex::new(target.rules(&filter))),
-            filter,
             one_file_system: plan.wishes.one_file_system,
-            entries_max,
-            dry_run: plan.wishes.dry_run,
-            backup: ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref())),
-            itemise: plan.wishes.upkeep.itemise,
-            replaced: Vec::new(),
-            known: Vec::new(),
-            is_incomplete: false,
+            ..Prune::new(target.clone(), self.permit.clone(), filter, &plan.wishes, backup)
         }))
     }
 }
