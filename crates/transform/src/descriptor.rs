@@ -4,7 +4,7 @@
 //! A descriptor is used once per batch, never once per block: for blocks it gives out a function.
 
 use crate::aead::{AeadJob, AeadLengths};
-use crate::cipher_lanes::HandOver;
+use crate::cipher_ways::HandOver;
 use crate::cost::AeadCosts;
 use crate::facts::Facts;
 use crate::hash::Hash;

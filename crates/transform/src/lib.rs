@@ -30,7 +30,7 @@ mod aead;
 mod algorithm;
 mod asymmetric;
 pub mod catalogue;
-mod cipher_lanes;
+mod cipher_ways;
 mod copy;
 mod cost;
 mod counted;
@@ -52,11 +52,11 @@ mod poly1305;
 mod prepared;
 mod schedule;
 #[cfg(target_arch = "x86_64")]
-mod short_lanes;
+mod short_ways;
 mod simd;
 mod wipe;
 mod word;
-mod word_lanes;
+mod word_ways;
 
 pub use crate::blake3::{ChainingValue, LEAF_BYTES};
 pub use crate::des::double::DoubleBoxDes;

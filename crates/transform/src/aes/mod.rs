@@ -1,7 +1,7 @@
 //! AES, FIPS 197, with 128-, 192- and 256-bit keys.
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod aes_lanes;
+pub(crate) mod ways;
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
@@ -30,9 +30,9 @@ pub(crate) static AES_128: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Aes128(Box::new(Key::new(key)))),
     peers: peers("AES-128", "AES_128"),
     promises: &[
-        Promise::new("3aes9aes_lanes10run_avx512", "vaesenc", 64),
-        Promise::new("3aes9aes_lanes10run_avx512", "vaesdeclast", 64),
-        Promise::new("3aes9aes_lanes8run_avx2", "vaesenc", 16),
+        Promise::new("3aes4ways10run_avx512", "vaesenc", 64),
+        Promise::new("3aes4ways10run_avx512", "vaesdeclast", 64),
+        Promise::new("3aes4ways8run_avx2", "vaesenc", 16),
         Promise::new("3aes2ni6run_ni", "vaesenc", 16),
         Promise::new("3aes2ni8run_vaes", "vaesenc", 64),
         Promise::new("3aes2ni8run_vaes", "vaesdeclast", 64),
@@ -140,7 +140,7 @@ const LANES: Option<CipherLanes> = Some(CipherLanes {
     },
     least_bytes: LeastBytes { chained: 600, free: usize::MAX },
     cut: None,
-    run: aes_lanes::run_widest,
+    run: ways::run_widest,
 });
 
 /// The expanded key in [`Schedule`].

@@ -1,7 +1,7 @@
 //! Blowfish, Schneier 1993. The S-boxes depend on the key: they take 4 KB per association, and 521 encryptions to
 //! expand.
 
-pub(crate) mod blowfish_lanes;
+pub(crate) mod ways;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod permuted;
 pub(crate) mod pi;
@@ -9,9 +9,9 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::cipher_lanes::{HandOver, Interleave};
+use crate::cipher_ways::{HandOver, Interleave};
 #[cfg(target_arch = "x86_64")]
-use crate::cipher_lanes::{few_lanes_do, one_key};
+use crate::cipher_ways::{few_lanes_do, one_key};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
@@ -63,13 +63,13 @@ pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames::NONE.openssl("BF").rust_crypto("blowfish"),
     promises: &[
-        Promise::new("8blowfish14blowfish_lanes7run_bmi", "bextr", 8),
+        Promise::new("8blowfish4ways7run_bmi", "bextr", 8),
         Promise::new("8blowfish8permuted", "vpermt2b", 64),
     ],
 };
 
 block_after_block!(by_reference, Blowfish => reference::plain);
-block_after_block!(unrolled, Blowfish => blowfish_lanes::one);
+block_after_block!(unrolled, Blowfish => ways::one);
 
 /// This many busy lanes of 64 are no faster than as many single messages.
 #[cfg(target_arch = "x86_64")]
@@ -87,14 +87,14 @@ fn run_lanes(
     #[cfg(target_arch = "x86_64")]
     if let Some(proof) = features.avx512
         && one_key(jobs, order)
-        && !few_lanes_do(jobs, order, blowfish_lanes::LANES, permuted::LANES, (19, 4))
+        && !few_lanes_do(jobs, order, ways::LANES, permuted::LANES, (19, 4))
     {
         let kernel = &mut permuted::Permuted::new(proof, mode, direction);
-        return crate::cipher_lanes::run_jobs(kernel, jobs, order, &hand_over.at(PERMUTED_FEW));
+        return crate::cipher_ways::run_jobs(kernel, jobs, order, &hand_over.at(PERMUTED_FEW));
     }
     let kernel =
-        blowfish_lanes::BlowfishLanes::<{ blowfish_lanes::LANES }>::new(mode, direction, features.avx2);
-    crate::cipher_lanes::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
+        ways::BlowfishLanes::<{ ways::LANES }>::new(mode, direction, features.avx2);
+    crate::cipher_ways::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
 /// The expanded key in [`Schedule`].

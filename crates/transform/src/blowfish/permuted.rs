@@ -2,20 +2,20 @@
 //!
 //! Each of the four bytes of an S-box's output has a table of 256: two permutations and a selection make 64 look-ups.
 //! A half of a block is kept as its 16-bit words; bytes interleave to words, and a sum carries from the low words to
-//! the high ones. With keys of their own, lanes would need tables of their own; [`super::blowfish_lanes`] serves that
+//! the high ones. With keys of their own, lanes would need tables of their own; [`super::ways`] serves that
 //! case. No table in memory is indexed, and no branch depends on data: the kernel is constant-time.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::Key;
-use crate::cipher_lanes::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, LaneKernel, Rows};
 use crate::isa::Avx512;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
-use crate::short_lanes::{Chains, Rounds};
+use crate::short_ways::{Chains, Rounds};
 use crate::simd::Words;
 use crate::simd::avx512::Z;
 use crate::simd::shorts::Shorts;

@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 mod alone;
 #[cfg(target_arch = "x86_64")]
-mod ccm_lanes;
+mod ways;
 mod format;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod library;
@@ -31,8 +31,8 @@ pub(crate) static AES_128_CCM: AeadDescriptor = AeadDescriptor {
     facts: facts(16),
     peers: PeerNames::NONE.openssl("AES-128-CCM"),
     promises: &[
-        Promise::new("3ccm9ccm_lanes13absorb_avx512", "vaesenc", 64),
-        Promise::new("3ccm9ccm_lanes11absorb_avx2", "vaesenc", 16),
+        Promise::new("3ccm4ways13absorb_avx512", "vaesenc", 64),
+        Promise::new("3ccm4ways11absorb_avx2", "vaesenc", 16),
         Promise::new("3ccm5alone12seal_or_open", "vaesenc", 16),
     ],
     ..ANY
@@ -136,7 +136,7 @@ const NATIVE: Option<fn(Direction, &mut AeadJob<'_>)> = Some(library::seal_or_op
 fn instructions(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx2) = features.avx2 {
-        ccm_lanes::run_widest(avx2, features, direction, jobs);
+        ways::run_widest(avx2, features, direction, jobs);
         crate::wipe::registers(features);
     }
 }

@@ -2,10 +2,10 @@
 //! units, which the rounds leave idle, authenticate the middles of texts of another unit, the one before (sealing) or
 //! after (opening).
 //!
-//! `unsafe`: see [`super::chacha_lanes`].
+//! `unsafe`: see [`super::ways`].
 #![allow(unsafe_code)]
 
-use super::chacha_lanes::{
+use super::ways::{
     AVX2, AVX512, Kernels, LONG, Streams, Tags, Wave, Zeroth, all_avx2, all_avx512, crypt, settle,
     tags_one_by_one, tags_side_by_side, text,
 };

@@ -2,7 +2,7 @@
 
 pub(crate) mod aead;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod chacha_lanes;
+pub(crate) mod ways;
 #[cfg(target_arch = "x86_64")]
 mod long;
 #[cfg(target_arch = "x86_64")]
@@ -52,8 +52,8 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
         .aws_lc("CHACHA20_POLY1305")
         .ipsec_mb("CHACHA20_POLY1305"),
     promises: &[
-        Promise::new("6chacha12chacha_lanes13rounds_avx512", "vprold", 64),
-        Promise::new("6chacha12chacha_lanes11rounds_avx2", "vpshufb", 32),
+        Promise::new("6chacha4ways13rounds_avx512", "vprold", 64),
+        Promise::new("6chacha4ways11rounds_avx2", "vpshufb", 32),
     ],
 };
 
@@ -91,7 +91,7 @@ fn run_widest(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]
     #[cfg(target_arch = "x86_64")]
     for window in jobs.chunks_mut(WINDOW) {
         let Some(avx2) = features.avx2 else { return };
-        if chacha_lanes::one_by_one(direction, window) {
+        if ways::one_by_one(direction, window) {
             for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
                 match features.avx512 {
                     Some(avx512) => solo::avx512(avx512, direction, job),

@@ -11,7 +11,7 @@
 
 use core::mem::MaybeUninit;
 
-use super::chacha_lanes::{Row, STEPS, Streams, ZEROS, double_round, settle, text};
+use super::ways::{Row, STEPS, Streams, ZEROS, double_round, settle, text};
 use crate::aead::AeadJob;
 use crate::isa::{Avx2, Avx512};
 use crate::job::{Buffer, Status};

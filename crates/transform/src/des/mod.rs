@@ -14,8 +14,8 @@ mod staging;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 #[cfg(target_arch = "x86_64")]
-use crate::cipher_lanes::few_lanes_do;
-use crate::cipher_lanes::{self, HandOver};
+use crate::cipher_ways::few_lanes_do;
+use crate::cipher_ways::{self, HandOver};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions, no_words,
@@ -139,20 +139,20 @@ fn run_lanes<const PASSES: usize>(
     match (features.avx512, features.avx2) {
         (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (13, 2)) => {
             let kernel = &mut permuted::Permuted::<PASSES>::new(proof, mode, direction);
-            return cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+            return cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
         // A step of 512 lanes costs less than one of 256 by AVX2, however few lanes are busy.
         (Some(proof), _) => {
             let kernel = &mut sliced::avx512(proof, mode, direction, PASSES);
-            return cipher_lanes::run_jobs(kernel, jobs, order, &hand_over.at(SLICED_FEW));
+            return cipher_ways::run_jobs(kernel, jobs, order, &hand_over.at(SLICED_FEW));
         }
         (_, Some(proof)) => {
             let kernel = &mut sliced::avx2(proof, mode, direction, PASSES);
-            return cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+            return cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
         _ => {}
     }
-    cipher_lanes::run_jobs(&mut sliced::portable(mode, direction, PASSES), jobs, order, hand_over);
+    cipher_ways::run_jobs(&mut sliced::portable(mode, direction, PASSES), jobs, order, hand_over);
 }
 
 /// The three expanded keys in [`Schedule`].

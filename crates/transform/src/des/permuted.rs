@@ -11,13 +11,13 @@
 //! Bitslicing 512 messages ([`super::sliced`]) costs the same per message when all lanes are busy; this kernel needs
 //! only 64.
 //!
-//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::{Key, P, s_box};
-use crate::cipher_lanes::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, LaneKernel, Rows};
 use crate::isa::Avx512;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;

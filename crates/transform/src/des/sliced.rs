@@ -4,13 +4,13 @@
 //! ([`super::circuits`]). There is no table and no branch on data: the kernel is constant-time. The key planes of C
 //! and D are stored twice in a row, so a round's rotation is a pointer.
 //!
-//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use super::circuits;
 use super::staging::{Block, Half, Staged, transpose};
 use super::{P, PC2, ROTATIONS};
-use crate::cipher_lanes::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, LaneKernel, Rows};
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Planes;

@@ -3,7 +3,7 @@
 //! A chunk is staged as it is loaded, each block is converted to planes and back, and the chunk is stored. The layout
 //! on the stage depends on the vector; in planes, lane `64 e + i` is always bit i of element e.
 //!
-//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use crate::simd::{Blocks, Planes};

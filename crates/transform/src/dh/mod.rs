@@ -10,7 +10,7 @@ mod operation;
 
 pub(crate) mod groups;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 pub(crate) mod library;
 pub(crate) mod reference;
 

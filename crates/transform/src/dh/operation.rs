@@ -161,7 +161,7 @@ impl Task for Operation {
             tasks.iter().map(|task| task.out()).collect();
         let mut jobs: ArrayVec<DhJob<'_>, ASYMMETRIC_LANES> =
             tasks.iter().zip(&mut out).map(|(task, out)| task.job(out)).collect();
-        super::lanes::run(token, &mut jobs);
+        super::ways::run(token, &mut jobs);
         let outcomes: ArrayVec<DhOutcome, ASYMMETRIC_LANES> = jobs.iter().map(|job| job.outcome).collect();
         drop(jobs);
         for ((place, outcome), out) in answers.iter_mut().zip(outcomes).zip(out) {

@@ -28,7 +28,7 @@ fn in_lanes(token: Avx512, jobs: &[(&DhPrivateKey, Option<&[u8]>)]) -> Vec<(DhOu
     let mut jobs: Vec<_> =
         jobs.iter().zip(&mut outputs).map(|((key, peer), output)| DhJob::new(key, *peer, output)).collect();
     #[cfg(target_arch = "x86_64")]
-    lanes::run(token, &mut jobs);
+    ways::run(token, &mut jobs);
     // Elsewhere there is no token.
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (token, &mut jobs);

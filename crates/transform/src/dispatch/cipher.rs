@@ -3,7 +3,7 @@
 use super::pieces::{self, Lengths, Width};
 use super::{Kernels, Lanes};
 use crate::algorithm::Cipher;
-use crate::cipher_lanes::{HandOver, lengths};
+use crate::cipher_ways::{HandOver, lengths};
 use crate::descriptor::Alone;
 use crate::isa::{Isa, Tier};
 use crate::job::{Buffer, CipherJob, Status};
@@ -68,7 +68,7 @@ impl Kernels {
             }
             if self.may_use_lanes(algorithm, direction, lengths.totals)
                 && (self.cipher_pieces(algorithm, direction, lengths, window)
-                    || self.cipher_lanes(algorithm, direction, lengths.totals, window))
+                    || self.cipher_ways(algorithm, direction, lengths.totals, window))
             {
                 continue;
             }
@@ -145,7 +145,7 @@ impl Kernels {
             return false;
         }
         let run =
-            |totals, pieces: &mut [CipherJob<'_>]| self.cipher_lanes(algorithm, direction, totals, pieces);
+            |totals, pieces: &mut [CipherJob<'_>]| self.cipher_ways(algorithm, direction, totals, pieces);
         let runs = match algorithm.descriptor().facts.block_bytes {
             8 => pieces::with_pieces::<8>(mode, jobs, cut.bytes, run),
             _ => pieces::with_pieces::<16>(mode, jobs, cut.bytes, run),
@@ -170,7 +170,7 @@ impl Kernels {
 
     /// Runs the pending jobs, whose totals are given, in lanes and returns true, or leaves them and returns false.
     #[inline(never)]
-    fn cipher_lanes(
+    fn cipher_ways(
         &self,
         algorithm: Cipher,
         direction: Direction,

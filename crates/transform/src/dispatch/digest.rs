@@ -3,7 +3,7 @@
 use super::{Kernels, Lanes};
 use crate::algorithm::Digest;
 use crate::descriptor::{Making, OwnDigest, RunTogether};
-use crate::hash::hash_lanes;
+use crate::hash::ways;
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
@@ -119,7 +119,7 @@ impl Kernels {
     }
 
     /// Returns the kernel for `count` messages, if lanes may pay for that many or are forced.
-    pub(super) fn lane_kernel(&self, hash: &Hash, count: usize) -> Option<hash_lanes::Kernel> {
+    pub(super) fn lane_kernel(&self, hash: &Hash, count: usize) -> Option<ways::Kernel> {
         // If the batch tier is forced, its kernels do all the work.
         let few = match self.lanes_wanted() {
             Lanes::Never => return None,
@@ -131,7 +131,7 @@ impl Kernels {
         }
         let found = (hash.lanes)(self.features, count)?;
         let alone = (hash.compress)(Tier::Native, self.features);
-        Some(hash_lanes::Kernel { widths: found.widths, few, alone, drive: found.drive })
+        Some(ways::Kernel { widths: found.widths, few, alone, drive: found.drive })
     }
 
     /// Returns the function that runs such messages of a digest that is not a [`Hash`] together, and its cost.

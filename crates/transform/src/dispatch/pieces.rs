@@ -6,7 +6,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::cipher_lanes::CHUNK;
+use crate::cipher_ways::CHUNK;
 use crate::job::{Buffer, CipherJob, Status};
 use crate::modes;
 use crate::modes::Mode;

@@ -47,7 +47,7 @@ pub(crate) static ED25519: AsymmetricDescriptor = AsymmetricDescriptor {
         source: "RFC 8032",
     },
     peers: PeerNames::NONE.openssl("ED25519").aws_lc("ED25519"),
-    promises: &[Promise::new("7ed255195lanes", "vpmadd52luq", 64)],
+    promises: &[Promise::new("7ed255194ways", "vpmadd52luq", 64)],
     steps: &[
         AsymmetricStep { name: "sign", sample: || sample_signature().0 },
         AsymmetricStep { name: "verify", sample: sample_verification },
@@ -118,7 +118,7 @@ impl Task for Operation {
             }
         }
         if !verifyings.is_empty() {
-            let valid = super::lanes::verify(token, &verifyings);
+            let valid = super::ways::verify(token, &verifyings);
             answers
                 .iter_mut()
                 .zip(valid)
@@ -126,7 +126,7 @@ impl Task for Operation {
                 .for_each(|(answer, valid)| *answer = verified(valid));
             return;
         }
-        super::lanes::sign(token, &mut signings);
+        super::ways::sign(token, &mut signings);
         drop(signings);
         for (answer, signature) in answers.iter_mut().zip(signatures).take(tasks.len()) {
             *answer = Ok(Zeroizing::new(signature.to_vec()));

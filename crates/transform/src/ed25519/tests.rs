@@ -38,7 +38,7 @@ fn sign_all(cases: &[(Ed25519Key, Vec<u8>)]) -> Vec<Signature> {
                 .zip(made)
                 .map(|((key, message), signature)| Signing { key, message, signature })
                 .collect();
-            super::lanes::sign(token().expect("checked above"), &mut jobs);
+            super::ways::sign(token().expect("checked above"), &mut jobs);
         }
         assert_eq!(made, wanted, "{width} lanes");
     }
@@ -61,7 +61,7 @@ fn verify_all(claims: &[Claim]) -> Vec<bool> {
         let all: Vec<usize> = (0..claims.len()).collect();
         for part in all.chunks(width) {
             let jobs: Vec<Verifying<'_>> = part.iter().map(|&n| job(n)).collect();
-            let made = super::lanes::verify(token().expect("checked above"), &jobs);
+            let made = super::ways::verify(token().expect("checked above"), &jobs);
             for (lane, &n) in part.iter().enumerate() {
                 assert_eq!(made[lane], wanted[n], "lane {lane} of {width}, {:02x?}", claims[n]);
             }

@@ -2,9 +2,9 @@
 //! HMAC.
 //!
 //! Every tier is a [`Compress`] function over whole blocks or a lane kernel; padding and HMAC are implemented once
-//! here and once in [`hash_lanes`].
+//! here and once in [`ways`].
 
-pub(crate) mod hash_lanes;
+pub(crate) mod ways;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 pub(crate) mod library;
 pub(crate) mod stream;
@@ -46,8 +46,8 @@ pub(crate) struct Hash {
 #[derive(Clone, Copy)]
 pub(crate) struct HashLanes {
     /// Narrowest first.
-    pub(crate) widths: &'static [hash_lanes::Width],
-    pub(crate) drive: hash_lanes::Drive,
+    pub(crate) widths: &'static [ways::Width],
+    pub(crate) drive: ways::Drive,
 }
 
 impl fmt::Debug for Hash {

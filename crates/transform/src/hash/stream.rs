@@ -5,7 +5,7 @@
 //! run one by one. It needs `unsafe` to call lane kernels with the addresses of the parts.
 #![allow(unsafe_code)]
 
-use super::hash_lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
+use super::ways::{Kernel, LaneState, MAX_LANES, Rows, Width};
 use super::{Compress, Hash};
 use crate::algorithm::Digest;
 use crate::descriptor::Making;

@@ -2,12 +2,12 @@
 
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod idea_lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::cipher_lanes::by_width;
+use crate::cipher_ways::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
@@ -47,7 +47,7 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
         },
         least_bytes: LeastBytes { chained: 64, free: 96 },
         cut: Some(CutFor { lanes: [1, 64, 128], set_up: 16 }),
-        run: idea_lanes::run_widest,
+        run: ways::run_widest,
     }),
     #[cfg(not(target_arch = "x86_64"))]
     lanes: None,
@@ -61,9 +61,9 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames::NONE.openssl("IDEA").rust_crypto("idea"),
     promises: &[
-        Promise::new("4idea10idea_lanes10run_avx512", "vpmullw", 64),
-        Promise::new("4idea10idea_lanes10run_avx512", "vpmulhuw", 64),
-        Promise::new("4idea10idea_lanes8run_avx2", "vpmulhuw", 32),
+        Promise::new("4idea4ways10run_avx512", "vpmullw", 64),
+        Promise::new("4idea4ways10run_avx512", "vpmulhuw", 64),
+        Promise::new("4idea4ways8run_avx2", "vpmulhuw", 32),
     ],
 };
 

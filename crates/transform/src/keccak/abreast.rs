@@ -211,7 +211,7 @@ impl Words for Eight {
     }
 }
 
-/// One round, as in [`super::lanes`]: rho and pi are which word each row of chi takes, and how far it is rotated.
+/// One round, as in [`super::ways`]: rho and pi are which word each row of chi takes, and how far it is rotated.
 #[inline(always)]
 fn round<V: Words>(a: &[V; 25], constant: u64) -> [V; 25] {
     macro_rules! parity {

@@ -7,7 +7,7 @@
 pub(crate) mod abreast;
 pub(crate) mod alone;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 pub(crate) mod streams;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use core::arch::x86_64::*;
 
 use super::abreast::{self, States};
 #[cfg(target_arch = "x86_64")]
-use super::lanes;
+use super::ways;
 use super::{LAST_BIT, Sponge, alone};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx2, Avx512};
@@ -209,14 +209,14 @@ impl Streams for Avx2 {
 #[cfg(target_arch = "x86_64")]
 impl Streams for Avx512 {
     const STREAMS: usize = 8;
-    type States = lanes::States;
+    type States = ways::States;
 
     fn absorbed(self, sponge: Sponge, blocks: &[[u8; BLOCK_BYTES]; STREAMS_MAX]) -> Self::States {
         #[target_feature(enable = "avx512f")]
-        fn inner(words: usize, blocks: &[[u8; BLOCK_BYTES]; STREAMS_MAX]) -> lanes::States {
-            let mut states = lanes::zeros();
-            lanes::add_block(&mut states, words, blocks.each_ref().map(|block| &block[..]));
-            lanes::permute(&mut states);
+        fn inner(words: usize, blocks: &[[u8; BLOCK_BYTES]; STREAMS_MAX]) -> ways::States {
+            let mut states = ways::zeros();
+            ways::add_block(&mut states, words, blocks.each_ref().map(|block| &block[..]));
+            ways::permute(&mut states);
             states
         }
         // SAFETY: the token proves AVX-512.
@@ -225,12 +225,12 @@ impl Streams for Avx512 {
 
     fn absorbed_heads(self, sponge: Sponge, heads: &[[u8; HEAD_BYTES]; STREAMS_MAX]) -> Self::States {
         #[target_feature(enable = "avx512f")]
-        fn inner(sponge: Sponge, heads: &[[u8; HEAD_BYTES]; STREAMS_MAX]) -> lanes::States {
-            let mut states = lanes::zeros();
-            lanes::add_block(&mut states, HEAD_BYTES / 8, heads.each_ref().map(|head| &head[..]));
+        fn inner(sponge: Sponge, heads: &[[u8; HEAD_BYTES]; STREAMS_MAX]) -> ways::States {
+            let mut states = ways::zeros();
+            ways::add_block(&mut states, HEAD_BYTES / 8, heads.each_ref().map(|head| &head[..]));
             let last = u64::from(LAST_BIT) << 56;
             states[sponge.words() - 1] = _mm512_set1_epi64(last.cast_signed());
-            lanes::permute(&mut states);
+            ways::permute(&mut states);
             states
         }
         // SAFETY: the token proves AVX-512.
@@ -239,13 +239,13 @@ impl Streams for Avx512 {
 
     fn permute(self, states: &mut Self::States) {
         // SAFETY: the token proves AVX-512.
-        unsafe { lanes::permute(states) };
+        unsafe { ways::permute(states) };
     }
 
     fn extract(self, states: &Self::States, words: usize, rows: &mut Rows, at: usize) {
         #[target_feature(enable = "avx512f")]
-        fn inner(states: &lanes::States, words: usize, rows: &mut Rows, at: usize) {
-            lanes::extract(states, words, rows, at);
+        fn inner(states: &ways::States, words: usize, rows: &mut Rows, at: usize) {
+            ways::extract(states, words, rows, at);
         }
         // SAFETY: the token proves AVX-512.
         unsafe { inner(states, words, rows, at) };
@@ -253,7 +253,7 @@ impl Streams for Avx512 {
 
     fn clear(self, states: &mut Self::States) {
         #[target_feature(enable = "avx512f")]
-        fn inner(states: &mut lanes::States) {
+        fn inner(states: &mut ways::States) {
             wipe(states, _mm512_setzero_si512());
         }
         // SAFETY: the token proves AVX-512.
@@ -267,7 +267,7 @@ impl Streams for Avx512 {
             messages: [&[u8]; STREAMS_MAX],
             outputs: &mut [[u8; HASH_BYTES]; STREAMS_MAX],
         ) {
-            lanes::hash_inner(sponge, messages, outputs);
+            ways::hash_inner(sponge, messages, outputs);
         }
         if let [message] = messages {
             outputs[0] = alone::hash(sponge, &[message]);

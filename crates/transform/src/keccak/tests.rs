@@ -111,14 +111,14 @@ fn a_message_alone_in_any_parts_agrees_with_the_reference() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn lanes_agree_with_one_state() {
-    use super::lanes;
+    use super::ways;
     let Some(token) = crate::isa::Features::detect().avx512 else { return };
     for bytes in LENGTHS {
         let messages: [Vec<u8>; 8] = core::array::from_fn(|lane| message(lane, bytes));
         let views = messages.each_ref().map(|message| &message[..]);
         for sponge in [SHA3_256, SHA3_512, SHAKE128, SHAKE256] {
             let mut outputs = [[0; 600]; 8];
-            lanes::hash(token, sponge, views, &mut outputs);
+            ways::hash(token, sponge, views, &mut outputs);
             for (view, output) in views.iter().zip(&outputs) {
                 assert_eq!(*output, reference::hash::<600>(sponge, &[view]), "{sponge:?} over {bytes} bytes");
             }

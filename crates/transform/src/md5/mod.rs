@@ -1,6 +1,6 @@
 //! MD5, RFC 1321. It is broken as a signature hash; it is here because the papers measure it.
 
-pub(crate) mod md5_lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 pub(crate) mod single;
 
@@ -9,7 +9,7 @@ use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
+use crate::hash::ways::{drive_avx2, drive_avx512};
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
 use crate::order::LaneCost;
@@ -22,9 +22,9 @@ pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
     making: Making::Hash(&HASH),
     peers: PeerNames::NONE.openssl("MD5").rust_crypto("md-5"),
     promises: &[
-        Promise::new("3md59md5_lanes9avx512_32", "vpternlogq", 64),
-        Promise::new("3md59md5_lanes9avx512_32", "vprold", 64),
-        Promise::new("3md59md5_lanes7avx2_16", "vpaddd", 32),
+        Promise::new("3md54ways9avx512_32", "vpternlogq", 64),
+        Promise::new("3md54ways9avx512_32", "vprold", 64),
+        Promise::new("3md54ways7avx2_16", "vpaddd", 32),
     ],
 };
 
@@ -45,12 +45,12 @@ pub(crate) static HASH: Hash = Hash {
     #[cfg(target_arch = "x86_64")]
     lanes: |features, _| match (features.avx512, features.avx2) {
         (Some(_), _) => Some(HashLanes {
-            widths: &[md5_lanes::avx512_16::WIDTH, md5_lanes::avx512_32::WIDTH, md5_lanes::avx512_64::WIDTH],
-            drive: drive_avx512::<md5_lanes::Md5, 4>,
+            widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH, ways::avx512_64::WIDTH],
+            drive: drive_avx512::<ways::Md5, 4>,
         }),
         (_, Some(_)) => Some(HashLanes {
-            widths: &[md5_lanes::avx2_8::WIDTH, md5_lanes::avx2_16::WIDTH],
-            drive: drive_avx2::<md5_lanes::Md5, 4>,
+            widths: &[ways::avx2_8::WIDTH, ways::avx2_16::WIDTH],
+            drive: drive_avx2::<ways::Md5, 4>,
         }),
         _ => None,
     },

@@ -52,7 +52,7 @@ pub enum Operation {
 /// The transforms: a product of coefficients, with its reduction, is four of instructions. With AVX2 two of eight
 /// layers are loops.
 const PROMISES: [Promise; 3] = [
-    Promise::new("6keccak5lanes", "vprolq", 64),
+    Promise::new("6keccak4ways", "vprolq", 64),
     Promise::new("6ml_dsa6avx5129transform", "vpmuldq", 64).times(4 * 64),
     Promise::new("6ml_dsa4avx29transform", "vpmuldq", 32).times(4 * 24),
 ];

@@ -26,7 +26,7 @@ pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod coding;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 pub(crate) mod library;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod machine;

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::arithmetic::Sampled;
 #[cfg(target_arch = "x86_64")]
-use super::lanes::{decapsulate_lanes, encapsulate_lanes, generate_lanes};
+use super::ways::{decapsulate_lanes, encapsulate_lanes, generate_lanes};
 #[cfg(target_arch = "x86_64")]
 use super::machine::Machine;
 use super::{
@@ -67,7 +67,7 @@ pub enum Operation {
 /// The permutations of both widths; of the transforms, products of coefficients. Layers of whole vectors are loops with
 /// AVX2.
 const PROMISES: [Promise; 4] = [
-    Promise::new("6keccak5lanes", "vprolq", 64),
+    Promise::new("6keccak4ways", "vprolq", 64),
     Promise::new("6keccak7abreast4avx2", "vpandn", 32).times(25),
     Promise::new("6ml_kem6vector9transform", "vpmulhw", 64).times(2 * 28),
     Promise::new("6ml_kem4avx29transform", "vpmulhw", 32).times(2 * 3),

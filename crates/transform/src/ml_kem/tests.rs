@@ -44,9 +44,9 @@ fn generate(by: By, set: MlKemSet, seeds: &[[u8; 64]]) -> Vec<Pair> {
         By::Reference => jobs.iter_mut().for_each(reference::generate_reference),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::generate_native(job))),
         #[cfg(target_arch = "x86_64")]
-        By::Narrow(token) => lanes::generate_lanes(token, &mut jobs),
+        By::Narrow(token) => ways::generate_lanes(token, &mut jobs),
         #[cfg(target_arch = "x86_64")]
-        By::Lanes(token) => lanes::generate_lanes(token, &mut jobs),
+        By::Lanes(token) => ways::generate_lanes(token, &mut jobs),
     }
     let public = |pair: &[u8]| parts(set.parameters(), pair).encapsulation_key.to_vec();
     made.into_iter().map(|pair| (public(&pair), pair)).collect()
@@ -67,9 +67,9 @@ fn encapsulate(by: By, keys: &[MlKemEncapsulationKey], messages: &[[u8; 32]]) ->
         By::Reference => jobs.iter_mut().for_each(reference::encapsulate_reference),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::encapsulate_native(job))),
         #[cfg(target_arch = "x86_64")]
-        By::Narrow(token) => lanes::encapsulate_lanes(token, &mut jobs),
+        By::Narrow(token) => ways::encapsulate_lanes(token, &mut jobs),
         #[cfg(target_arch = "x86_64")]
-        By::Lanes(token) => lanes::encapsulate_lanes(token, &mut jobs),
+        By::Lanes(token) => ways::encapsulate_lanes(token, &mut jobs),
     }
     made
 }
@@ -86,9 +86,9 @@ fn decapsulate(by: By, keys: &[MlKemDecapsulationKey], ciphertexts: &[Vec<u8>]) 
         By::Reference => jobs.iter_mut().for_each(reference::decapsulate_reference),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::decapsulate_native(job))),
         #[cfg(target_arch = "x86_64")]
-        By::Narrow(token) => lanes::decapsulate_lanes(token, &mut jobs),
+        By::Narrow(token) => ways::decapsulate_lanes(token, &mut jobs),
         #[cfg(target_arch = "x86_64")]
-        By::Lanes(token) => lanes::decapsulate_lanes(token, &mut jobs),
+        By::Lanes(token) => ways::decapsulate_lanes(token, &mut jobs),
     }
     made
 }

@@ -26,7 +26,7 @@ use core::arch::x86_64::{
 use zeroize::Zeroizing;
 
 use super::kernel::{LANES, V};
-use super::lanes::{vector, words};
+use super::ways::{vector, words};
 use super::reference::Words;
 use super::{AcrossConstants, LIMB_BITS, join, split};
 use crate::wipe::wipe;

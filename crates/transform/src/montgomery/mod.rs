@@ -19,7 +19,7 @@ pub(crate) mod across;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod kernel;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod table;

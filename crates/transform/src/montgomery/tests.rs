@@ -65,7 +65,7 @@ mod lanes_of_reference {
     use super::{Source, moduli, operand};
     use crate::isa::Features;
     use crate::montgomery::kernel::{LANES, Number, zero};
-    use crate::montgomery::lanes::*;
+    use crate::montgomery::ways::*;
     use crate::montgomery::reference::Words;
     use crate::montgomery::table::cut;
     use crate::montgomery::{AcrossConstants, Constants, reference};

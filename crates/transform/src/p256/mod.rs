@@ -1,7 +1,7 @@
 //! P-256 (SP 800-186 section 3.2.1.3): ECDH of SP 800-56A, ECDSA of FIPS 186-5, and public keys.
 //!
 //! Three tiers: `reference`, obvious; `library`, AWS-LC's single operations; `lanes` and
-//! `ecdsa_lanes`, up to eight at a time by AVX-512 IFMA. All accept and refuse the same, and write the same
+//! `ecdsa_ways`, up to eight at a time by AVX-512 IFMA. All accept and refuse the same, and write the same
 //! bytes:
 //! - A private key is between zero and the order of the group.
 //! - A point has 65 bytes and starts with 4, or 33 and starts with 2 or 3 (SEC 1); its coordinates are below
@@ -24,7 +24,7 @@ mod comb;
 pub(crate) mod curve;
 mod der;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod ecdsa_lanes;
+pub(crate) mod ecdsa_ways;
 #[cfg(target_arch = "x86_64")]
 mod field;
 mod integer;
@@ -32,13 +32,13 @@ mod integer;
 mod inverse;
 mod key;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 #[cfg(target_arch = "x86_64")]
 mod multiply;
 pub(crate) mod native;
 mod nonce;
 #[cfg(target_arch = "x86_64")]
-mod nonce_lanes;
+mod nonce_ways;
 #[cfg(target_arch = "x86_64")]
 mod points;
 pub(crate) mod reference;

@@ -69,7 +69,7 @@ const FACTS: AsymmetricFacts = AsymmetricFacts {
     source: "FIPS 186-5",
 };
 
-const PROMISES: &[Promise] = &[Promise::new("4p2565lanes", "vpmadd52luq", 64)];
+const PROMISES: &[Promise] = &[Promise::new("4p2564ways", "vpmadd52luq", 64)];
 
 pub(crate) static ECDSA_P256: AsymmetricDescriptor = AsymmetricDescriptor {
     name: "ecdsa-p256",
@@ -181,8 +181,8 @@ impl Task for Operation {
 
     #[cfg(target_arch = "x86_64")]
     fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        use super::ecdsa_lanes::{SignJob, VerifyJob, sign_lanes, verify_lanes};
-        use super::lanes::{EcdhJob, ecdh_lanes, public_keys_lanes};
+        use super::ecdsa_ways::{SignJob, VerifyJob, sign_lanes, verify_lanes};
+        use super::ways::{EcdhJob, ecdh_lanes, public_keys_lanes};
 
         let mut shared = Zeroizing::new([[0; 32]; ASYMMETRIC_LANES]);
         let mut signatures = [[0; 64]; ASYMMETRIC_LANES];

@@ -4,7 +4,7 @@
 //! formulas. Doubling holds for all points, because the group has no point of order two. Addition of an
 //! affine point holds unless both points are equal or opposite, or one is neutral. The neutral cases are
 //! masks: a digit of zero keeps the sum, and a sum that has met only zeros is replaced. Equal and opposite
-//! points are excluded by the arguments of [`super::lanes`] where scalars are secret; elsewhere they are
+//! points are excluded by the arguments of [`super::ways`] where scalars are secret; elsewhere they are
 //! found afterwards, because they make Z zero, and Z stays zero in all later doublings and additions.
 //!
 //! Bounds, in multiples of p: X < 1.01, W < 6, Z < 4 between operations; affine x and w < 1.2.

@@ -6,7 +6,7 @@ pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod poly1305_blocks;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod poly1305_lanes;
+pub(crate) mod ways;
 
 /// The text that ChaCha20-Poly1305 authenticates (RFC 8439 section 2.8), under a one-time key.
 #[derive(Clone, Copy)]

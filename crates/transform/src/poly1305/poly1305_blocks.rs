@@ -1,4 +1,4 @@
-//! Poly1305 over eight blocks of one text at a time by AVX-512 IFMA, in the limbs of [`super::poly1305_lanes`];
+//! Poly1305 over eight blocks of one text at a time by AVX-512 IFMA, in the limbs of [`super::ways`];
 //! constant-time.
 //!
 //! Each lane sums every eighth block, and multiplies by the eighth power of r; in the last step each lane multiplies
@@ -12,7 +12,7 @@ use core::arch::x86_64::*;
 
 use super::Text;
 use super::generic::{Poly1305, State, Sum};
-use super::poly1305_lanes::{Number, Power, Products, limbs};
+use super::ways::{Number, Power, Products, limbs};
 use crate::isa::Avx512;
 use crate::simd::avx512::Z;
 

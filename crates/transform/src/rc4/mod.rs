@@ -1,7 +1,7 @@
 //! RC4. It is broken; it is here because the papers measure it. A job starts at the beginning of its key's stream.
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod rc4_lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 pub(crate) mod single;
 
@@ -46,7 +46,7 @@ pub(crate) static RC4: CipherDescriptor = CipherDescriptor {
         cut: None,
         run: |features, _, _, jobs, order, hand_over| {
             if let Some(proof) = features.avx2 {
-                crate::cipher_lanes::run_jobs(&mut rc4_lanes::Rc4Lanes::new(proof), jobs, order, hand_over);
+                crate::cipher_ways::run_jobs(&mut ways::Rc4Lanes::new(proof), jobs, order, hand_over);
             }
         },
     }),

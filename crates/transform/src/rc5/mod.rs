@@ -1,11 +1,11 @@
 //! RC5-32 with 12 or 16 rounds, RFC 2040.
 
-pub(crate) mod rc5_lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::cipher_lanes::by_width;
+use crate::cipher_ways::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
@@ -35,8 +35,8 @@ pub(crate) static RC5: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames::NONE.openssl("RC5").rust_crypto("rc5"),
     promises: &[
-        Promise::new("3rc59rc5_lanes6avx51212crypt_chunks", "vprolvd", 64),
-        Promise::new("3rc59rc5_lanes4avx212crypt_chunks", "vpsllvd", 32),
+        Promise::new("3rc54ways6avx51212crypt_chunks", "vprolvd", 64),
+        Promise::new("3rc54ways4avx212crypt_chunks", "vpsllvd", 32),
     ],
 };
 
@@ -90,11 +90,11 @@ const LANES: CipherLanes = CipherLanes {
     },
     least_bytes: LeastBytes { chained: 64, free: 350 },
     cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
-    run: rc5_lanes::run_widest,
+    run: ways::run_widest,
 };
 
 block_after_block!(by_reference, Rc5 | Rc5R16 => reference::plain);
-block_after_block!(unrolled, Rc5 | Rc5R16 => rc5_lanes::one);
+block_after_block!(unrolled, Rc5 | Rc5R16 => ways::one);
 
 const P: u32 = 0xb7e1_5163;
 const Q: u32 = 0x9e37_79b9;

@@ -1,11 +1,11 @@
 //! RC6-32/20, the AES candidate of Rivest, Robshaw, Sidney and Yin.
 
-pub(crate) mod rc6_lanes;
+pub(crate) mod ways;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::cipher_lanes::by_width;
+use crate::cipher_ways::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
@@ -46,7 +46,7 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
         },
         least_bytes: LeastBytes { chained: 192, free: 192 },
         cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
-        run: rc6_lanes::run_widest,
+        run: ways::run_widest,
     }),
     trace: |key, data, sink| {
         let Schedule::Rc6(key) = key else { return };
@@ -57,11 +57,11 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
         Some((key.table.to_vec(), Vec::new()))
     },
     peers: PeerNames::NONE.rust_crypto("rc6"),
-    promises: &[Promise::new("3rc69rc6_lanes6avx51212crypt_chunks", "vpmulld", 64)],
+    promises: &[Promise::new("3rc64ways6avx51212crypt_chunks", "vpmulld", 64)],
 };
 
 block_after_block!(by_reference, Rc6 => reference::plain);
-block_after_block!(unrolled, Rc6 => rc6_lanes::one);
+block_after_block!(unrolled, Rc6 => ways::one);
 
 /// The number of rounds of RC6-32/20.
 pub(crate) const ROUNDS: usize = 20;

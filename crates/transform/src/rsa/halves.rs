@@ -98,7 +98,7 @@ impl Halves {
         #[cfg(target_arch = "x86_64")]
         if let Some(token) = self.features.avx512 {
             let length = self.blinded.len();
-            let power = super::lanes::power_across(token, &secret.across[place], &base, exponent, length);
+            let power = super::ways::power_across(token, &secret.across[place], &base, exponent, length);
             return Some(Half(modulus.reduce(&power)));
         }
         let natural = |number: &[u64]| {
@@ -132,7 +132,7 @@ impl Halves {
         if let (Some(token), Some(n)) = (self.features.avx512, &self.key.secret().n_across) {
             let [signature, block] = [out, &self.block].map(|bytes| from_bytes(bytes, bytes.len() / 8));
             let length = 2 * signature.len();
-            let power = super::lanes::power_across_public(token, n, &signature, public.exponent(), length);
+            let power = super::ways::power_across_public(token, n, &signature, public.exponent(), length);
             return public.modulus().reduce(&power) == block;
         }
         let mut check = Zeroizing::new(vec![0; out.len()]);

@@ -15,7 +15,7 @@ mod operation;
 
 pub(crate) mod key;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 pub(crate) mod library;
 pub(crate) mod padding;
 pub(crate) mod reference;

@@ -196,10 +196,10 @@ impl Task for Operation {
             }
         }
         if !privates.is_empty() {
-            super::lanes::private(token, &mut privates);
+            super::ways::private(token, &mut privates);
         }
         if !publics.is_empty() {
-            super::lanes::public(token, &mut publics);
+            super::ways::public(token, &mut publics);
         }
         let outcomes: ArrayVec<RsaOutcome, ASYMMETRIC_LANES> =
             privates.iter().map(|job| job.outcome).chain(publics.iter().map(|job| job.outcome)).collect();

@@ -79,7 +79,7 @@ pub(super) fn private_lanes(token: Avx512, jobs: &[(&RsaPrivateKey, &[u8])]) -> 
         .map(|((key, input), output)| PrivateJob::new(key, input, output))
         .collect();
     #[cfg(target_arch = "x86_64")]
-    lanes::private(token, &mut jobs);
+    ways::private(token, &mut jobs);
     // Elsewhere there is no token.
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (token, &mut jobs);
@@ -96,7 +96,7 @@ pub(super) fn public_lanes(token: Avx512, jobs: &[(&RsaPublicKey, &[u8])]) -> Ve
         .map(|((key, input), output)| PublicJob::new(key, input, output))
         .collect();
     #[cfg(target_arch = "x86_64")]
-    lanes::public(token, &mut jobs);
+    ways::public(token, &mut jobs);
     // Elsewhere there is no token.
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (token, &mut jobs);

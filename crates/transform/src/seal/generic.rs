@@ -1,7 +1,7 @@
 //! SEAL 3.0 with several messages interleaved in general registers; with one message it is the generic tier.
 
 use super::{Key, PAGES, ZERO};
-use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
+use crate::cipher_ways::{Alone, CHUNK, Interleaved};
 use crate::schedule::Schedule;
 use crate::wipe::wipe;
 

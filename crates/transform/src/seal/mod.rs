@@ -5,11 +5,11 @@
 pub(crate) mod generic;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod seal_lanes;
+pub(crate) mod ways;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::cipher_lanes::{self, HandOver, Interleave};
+use crate::cipher_ways::{self, HandOver, Interleave};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, no_instructions,
 };
@@ -55,8 +55,8 @@ pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames::NONE,
     promises: &[
-        Promise::new("4seal10seal_lanes10run_avx512", "vpgatherdd", 64),
-        Promise::new("4seal10seal_lanes8run_avx2", "vpgatherdd", 32),
+        Promise::new("4seal4ways10run_avx512", "vpgatherdd", 64),
+        Promise::new("4seal4ways8run_avx2", "vpgatherdd", 32),
     ],
 };
 
@@ -98,21 +98,21 @@ fn run_lanes(
 ) {
     #[cfg(target_arch = "x86_64")]
     {
-        if hand_over.is_never() || GATHER.is_worth(cipher_lanes::lengths(jobs, order)) {
+        if hand_over.is_never() || GATHER.is_worth(cipher_ways::lengths(jobs, order)) {
             let hand_over = &hand_over.at(GATHER_FEW);
             match (features.avx512, features.avx2) {
                 (Some(proof), _) => {
-                    return cipher_lanes::run_jobs(&mut seal_lanes::avx512(proof), jobs, order, hand_over);
+                    return cipher_ways::run_jobs(&mut ways::avx512(proof), jobs, order, hand_over);
                 }
                 (_, Some(proof)) => {
-                    return cipher_lanes::run_jobs(&mut seal_lanes::avx2(proof), jobs, order, hand_over);
+                    return cipher_ways::run_jobs(&mut ways::avx2(proof), jobs, order, hand_over);
                 }
                 _ => {}
             }
         }
     }
     let kernel = generic::SealLanes::<{ generic::LANES }>::new();
-    cipher_lanes::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
+    cipher_ways::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
 /// The tables in [`Schedule`].
@@ -154,7 +154,7 @@ impl Key {
                 let mut block = [0; 64];
                 block[..4].copy_from_slice(&at.to_be_bytes());
                 words = start;
-                crate::sha1::sha1_lanes::one(&mut words, &block);
+                crate::sha1::ways::one(&mut words, &block);
             }
             words[i as usize % 5]
         };

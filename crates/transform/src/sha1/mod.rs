@@ -3,14 +3,14 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
 pub(crate) mod reference;
-pub(crate) mod sha1_lanes;
+pub(crate) mod ways;
 
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
+use crate::hash::ways::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
 use crate::order::LaneCost;
@@ -28,7 +28,7 @@ pub(crate) static SHA1: DigestDescriptor = DigestDescriptor {
         .ipsec_mb("SHA_1"),
     promises: &[
         Promise::new("4sha12ni9blocks_ni", "sha1rnds4", 16),
-        Promise::new("4sha110sha1_lanes9avx512_16", "vprold", 64),
+        Promise::new("4sha14ways9avx512_16", "vprold", 64),
     ],
 };
 
@@ -41,8 +41,8 @@ pub(crate) static HASH: Hash = Hash {
     is_little_endian: false,
     compress: |tier, features| match tier {
         Tier::Reference => reference::blocks,
-        Tier::Generic => sha1_lanes::one,
-        Tier::Native | Tier::Batch => native(features).unwrap_or(sha1_lanes::one),
+        Tier::Generic => ways::one,
+        Tier::Native | Tier::Batch => native(features).unwrap_or(ways::one),
     },
     has_instructions: |features| native(features).is_some(),
     traced: reference::compress::<Counted>,
@@ -55,11 +55,11 @@ pub(crate) static HASH: Hash = Hash {
     #[cfg(target_arch = "x86_64")]
     lanes: |features, _| match (features.avx512, features.avx2) {
         (Some(_), _) => Some(HashLanes {
-            widths: &[sha1_lanes::avx512_16::WIDTH, sha1_lanes::avx512_32::WIDTH],
-            drive: drive_avx512::<sha1_lanes::Sha1, 5>,
+            widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
+            drive: drive_avx512::<ways::Sha1, 5>,
         }),
         (_, Some(_)) => {
-            Some(HashLanes { widths: &[sha1_lanes::avx2_8::WIDTH], drive: drive_avx2::<sha1_lanes::Sha1, 5> })
+            Some(HashLanes { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<ways::Sha1, 5> })
         }
         _ => None,
     },

@@ -3,13 +3,13 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
 pub(crate) mod reference;
-pub(crate) mod sha256_lanes;
+pub(crate) mod ways;
 
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};
-use crate::hash::hash_lanes::Rounds;
+use crate::hash::ways::Rounds;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
+use crate::hash::ways::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash, HashLanes};
 use crate::isa::{Features, Tier};
 use crate::order::LaneCost;
@@ -30,7 +30,7 @@ pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
         Promise::new("6sha2562ni10absorb_one", "sha256rnds2", 16).times(32),
         Promise::new("6sha2562ni10absorb_two", "sha256rnds2", 16).times(64),
         Promise::new("6sha2562ni10outer_pair", "sha256rnds2", 16).times(64),
-        Promise::new("6sha25612sha256_lanes9avx512_16", "vpternlogq", 64),
+        Promise::new("6sha2564ways9avx512_16", "vpternlogq", 64),
     ],
 };
 
@@ -50,9 +50,9 @@ pub(crate) static SHA224: DigestDescriptor = DigestDescriptor {
 
 pub(crate) const FACTS: Facts = hash::facts(64, 32, ByteOrder::Big, Standing::Current, "FIPS 180-4");
 
-pub(crate) static HASH: Hash = hash("sha256", INITIAL, lanes::<sha256_lanes::Sha256>);
+pub(crate) static HASH: Hash = hash("sha256", INITIAL, kernels::<ways::Sha256>);
 /// Its digest is the first seven words of the state.
-pub(crate) static HASH_224: Hash = hash("sha224", INITIAL_224, lanes::<sha256_lanes::Sha224>);
+pub(crate) static HASH_224: Hash = hash("sha224", INITIAL_224, kernels::<ways::Sha224>);
 
 const fn hash(
     name: &'static str,
@@ -66,8 +66,8 @@ const fn hash(
         is_little_endian: false,
         compress: |tier, features| match tier {
             Tier::Reference => reference::blocks,
-            Tier::Generic => sha256_lanes::one,
-            Tier::Native | Tier::Batch => native(features).unwrap_or(sha256_lanes::one),
+            Tier::Generic => ways::one,
+            Tier::Native | Tier::Batch => native(features).unwrap_or(ways::one),
         },
         has_instructions: |features| native(features).is_some(),
         traced: reference::compress::<Counted>,
@@ -94,24 +94,24 @@ fn is_for_pairs(features: Features, messages: usize) -> bool {
 
 /// Returns the lane kernels, which begin with the state of one of the functions.
 #[cfg(target_arch = "x86_64")]
-fn lanes<R: Rounds<8>>(features: Features, messages: usize) -> Option<HashLanes> {
+fn kernels<R: Rounds<8>>(features: Features, messages: usize) -> Option<HashLanes> {
     match (features.avx512, features.avx2, features.sha) {
         (_, Some(_), Some(_)) if is_for_pairs(features, messages) => {
             Some(HashLanes { widths: &[ni::PAIR], drive: drive_avx2::<R, 8> })
         }
         (Some(_), _, _) => Some(HashLanes {
-            widths: &[sha256_lanes::avx512_16::WIDTH, sha256_lanes::avx512_32::WIDTH],
+            widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
             drive: drive_avx512::<R, 8>,
         }),
         (_, Some(_), _) => {
-            Some(HashLanes { widths: &[sha256_lanes::avx2_8::WIDTH], drive: drive_avx2::<R, 8> })
+            Some(HashLanes { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<R, 8> })
         }
         _ => None,
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn lanes<R: Rounds<8>>(_: Features, _: usize) -> Option<HashLanes> {
+fn kernels<R: Rounds<8>>(_: Features, _: usize) -> Option<HashLanes> {
     None
 }
 

@@ -4,13 +4,13 @@
 //! execution units have. All 64 steps are written out: in a loop, the schedule would lie in memory.
 //!
 //! `unsafe`: intrinsics; [`super::native`] and the descriptor's lanes give these functions out only with the [`crate::isa::ShaNi`]
-//! token. Lane pointers have the contracts of [`crate::hash::hash_lanes::Absorb`] and `Outer`.
+//! token. Lane pointers have the contracts of [`crate::hash::ways::Absorb`] and `Outer`.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::CONSTANTS;
-use crate::hash::hash_lanes::{LaneState, MAX_LANES, Rows, Width};
+use crate::hash::ways::{LaneState, MAX_LANES, Rows, Width};
 
 /// Two messages side by side.
 pub(crate) const PAIR: Width = Width { lanes: 2, absorb: absorb_pair, outer: outer_pair };
@@ -126,10 +126,10 @@ unsafe fn absorb_two(states: &mut [[u32; 8]; 2], rows: [*const u8; 2], blocks: u
     store(t, &mut states[1]);
 }
 
-/// See [`crate::hash::hash_lanes::Absorb`].
+/// See [`crate::hash::ways::Absorb`].
 ///
 /// # Safety
-/// The contract of [`crate::hash::hash_lanes::Absorb`], for two lanes; the CPU has the SHA extensions, SSE4.1
+/// The contract of [`crate::hash::ways::Absorb`], for two lanes; the CPU has the SHA extensions, SSE4.1
 /// and SSSE3.
 unsafe fn absorb_pair(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
     let mut states = [state.lane(0), state.lane(1)];
@@ -146,10 +146,10 @@ unsafe fn absorb_pair(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
     state.set_lane(1, 8, &states[1]);
 }
 
-/// See [`crate::hash::hash_lanes::Outer`].
+/// See [`crate::hash::ways::Outer`].
 ///
 /// # Safety
-/// The contract of [`crate::hash::hash_lanes::Outer`], for two lanes: 32 bytes at each of the first two
+/// The contract of [`crate::hash::ways::Outer`], for two lanes: 32 bytes at each of the first two
 /// `states` are readable, and 32 at each of the first two `outputs` are writable. The CPU has the SHA
 /// extensions, SSE4.1 and SSSE3.
 #[target_feature(enable = "sha,sse4.1,ssse3")]

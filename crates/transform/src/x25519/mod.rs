@@ -11,7 +11,7 @@
 mod operation;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod ways;
 pub(crate) mod library;
 pub(crate) mod reference;
 

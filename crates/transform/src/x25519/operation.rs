@@ -43,7 +43,7 @@ pub(crate) static X25519: AsymmetricDescriptor = AsymmetricDescriptor {
         source: "RFC 7748",
     },
     peers: PeerNames::NONE.openssl("X25519").aws_lc("X25519"),
-    promises: &[Promise::new("6x255195lanes", "vpmadd52luq", 64)],
+    promises: &[Promise::new("6x255194ways", "vpmadd52luq", 64)],
     steps: &[
         AsymmetricStep {
             name: "agree",
@@ -105,10 +105,10 @@ impl Task for Operation {
             }
         }
         if !agreements.is_empty() {
-            are_accepted = super::lanes::shared(token, &mut agreements);
+            are_accepted = super::ways::shared(token, &mut agreements);
         }
         if !publics.is_empty() {
-            super::lanes::public(token, &mut publics);
+            super::ways::public(token, &mut publics);
         }
         drop((agreements, publics));
         for ((answer, out), is_accepted) in

@@ -32,7 +32,7 @@ fn in_lanes(pairs: &[(Bytes, Bytes)], width: usize) -> Option<Vec<(bool, Bytes)>
             .zip(&mut outputs)
             .map(|((key, (_, peer)), shared)| Agreement { key, peer, shared })
             .collect();
-        let done = super::lanes::shared(token, &mut jobs);
+        let done = super::ways::shared(token, &mut jobs);
         assert!(done[pairs.len()..].iter().all(|done| !done), "an empty lane has no result");
         made.extend(done.into_iter().zip(outputs));
     }
@@ -193,7 +193,7 @@ fn public_keys_are_multiples_of_nine() {
             for (keys, outputs) in keys.chunks(width).zip(outputs.chunks_mut(width)) {
                 let mut jobs: Vec<PublicOf<'_>> =
                     keys.iter().zip(outputs).map(|(key, public)| PublicOf { key, public }).collect();
-                super::lanes::public(token, &mut jobs);
+                super::ways::public(token, &mut jobs);
             }
             assert_eq!(outputs, wanted, "{width} lanes");
         }

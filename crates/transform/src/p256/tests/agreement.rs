@@ -330,12 +330,12 @@ proptest! {
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(token) = token() {
-            let inputs = core::array::from_fn(|i| crate::p256::nonce_lanes::Input {
+            let inputs = core::array::from_fn(|i| crate::p256::nonce_ways::Input {
                 scalar: &scalars[i],
                 e: digests[i],
                 hedge: hedges[i].as_ref(),
             });
-            prop_assert_eq!(&crate::p256::nonce_lanes::nonces_of(token, &inputs)[..], &expected[..]);
+            prop_assert_eq!(&crate::p256::nonce_ways::nonces_of(token, &inputs)[..], &expected[..]);
         }
     }
 }

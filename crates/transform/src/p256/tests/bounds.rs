@@ -8,7 +8,7 @@ use crate::p256::comb::{integer_of, limbs_of};
 use crate::p256::curve::{Projective, public_point};
 use crate::p256::field::{Element, Order, Prime, Product, Ring, Square, pair};
 use crate::p256::integer::{Modulus, N, P, U256};
-use crate::p256::lanes::{affine, get, put};
+use crate::p256::ways::{affine, get, put};
 use crate::p256::multiply::{Inverse, invert, multiply_base};
 use crate::p256::points::{AffinePoint, Point, Signs, add_affine, double};
 

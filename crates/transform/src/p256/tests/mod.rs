@@ -12,7 +12,7 @@ use super::{P256PrivateKey, P256PublicKey};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Avx512, Features};
 #[cfg(target_arch = "x86_64")]
-use crate::p256::{ecdsa_lanes, lanes};
+use crate::p256::{ecdsa_ways, ways};
 
 /// The token, on machines that have lanes.
 #[cfg(target_arch = "x86_64")]
@@ -43,19 +43,19 @@ fn agree(jobs: &[Ecdh<'_>]) -> Vec<Option<[u8; 32]>> {
         .collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (jobs, expected) in jobs.chunks(lanes::LANES).zip(expected.chunks(lanes::LANES)) {
-            let mut shared = [[3; 32]; lanes::LANES];
+        for (jobs, expected) in jobs.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
+            let mut shared = [[3; 32]; ways::LANES];
             let mut batch: Vec<_> = jobs
                 .iter()
                 .zip(&mut shared)
-                .map(|(job, shared)| lanes::EcdhJob { key: job.key, peer: job.peer, shared })
+                .map(|(job, shared)| ways::EcdhJob { key: job.key, peer: job.peer, shared })
                 .collect();
-            let outcomes = lanes::ecdh_lanes(token, &mut batch);
+            let outcomes = ways::ecdh_lanes(token, &mut batch);
             for (lane, expected) in expected.iter().enumerate() {
                 assert_eq!(outcomes[lane].then_some(shared[lane]), *expected, "{:x?}", jobs[lane].peer);
                 assert!(outcomes[lane] || shared[lane] == [0; 32]);
             }
-            assert_eq!(outcomes[jobs.len()..], [false; lanes::LANES][jobs.len()..]);
+            assert_eq!(outcomes[jobs.len()..], [false; ways::LANES][jobs.len()..]);
         }
     }
     expected
@@ -84,13 +84,13 @@ fn sign(jobs: &[Sign<'_>]) -> Vec<Option<[u8; 64]>> {
         .collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (jobs, expected) in jobs.chunks(lanes::LANES).zip(expected.chunks(lanes::LANES)) {
-            let mut signatures = [[3; 64]; lanes::LANES];
+        for (jobs, expected) in jobs.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
+            let mut signatures = [[3; 64]; ways::LANES];
             let mut batch: Vec<_> = jobs
                 .iter()
                 .zip(&mut signatures)
                 .enumerate()
-                .map(|(lane, (job, signature))| ecdsa_lanes::SignJob {
+                .map(|(lane, (job, signature))| ecdsa_ways::SignJob {
                     key: job.key,
                     digest: job.digest,
                     hedge: job.hedge,
@@ -98,12 +98,12 @@ fn sign(jobs: &[Sign<'_>]) -> Vec<Option<[u8; 64]>> {
                     signature,
                 })
                 .collect();
-            let outcomes = ecdsa_lanes::sign_lanes(token, &mut batch);
+            let outcomes = ecdsa_ways::sign_lanes(token, &mut batch);
             for (lane, expected) in expected.iter().enumerate() {
                 assert_eq!(outcomes[lane].then_some(signatures[lane]), *expected, "lane {lane}");
                 assert!(outcomes[lane] || signatures[lane] == [0; 64]);
             }
-            assert_eq!(outcomes[jobs.len()..], [false; lanes::LANES][jobs.len()..]);
+            assert_eq!(outcomes[jobs.len()..], [false; ways::LANES][jobs.len()..]);
         }
     }
     expected
@@ -129,18 +129,18 @@ fn verify(jobs: &[Verify<'_>]) -> Vec<bool> {
         .collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (jobs, expected) in jobs.chunks(lanes::LANES).zip(expected.chunks(lanes::LANES)) {
+        for (jobs, expected) in jobs.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
             let batch: Vec<_> = jobs
                 .iter()
-                .map(|job| ecdsa_lanes::VerifyJob {
+                .map(|job| ecdsa_ways::VerifyJob {
                     key: job.key,
                     digest: job.digest,
                     signature: job.signature,
                 })
                 .collect();
-            let outcomes = ecdsa_lanes::verify_lanes(token, &batch);
+            let outcomes = ecdsa_ways::verify_lanes(token, &batch);
             assert_eq!(outcomes[..jobs.len()], *expected);
-            assert_eq!(outcomes[jobs.len()..], [false; lanes::LANES][jobs.len()..]);
+            assert_eq!(outcomes[jobs.len()..], [false; ways::LANES][jobs.len()..]);
         }
     }
     expected
@@ -152,8 +152,8 @@ fn public_keys(keys: &[&P256PrivateKey]) -> Vec<P256PublicKey> {
         keys.iter().map(|key| P256PublicKey::of_point(public_point(key.scalar()))).collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (keys, expected) in keys.chunks(lanes::LANES).zip(expected.chunks(lanes::LANES)) {
-            let made = lanes::public_keys_lanes(token, keys);
+        for (keys, expected) in keys.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
+            let made = ways::public_keys_lanes(token, keys);
             for (expected, made) in expected.iter().zip(&made) {
                 assert_eq!(made.as_ref(), Some(expected));
             }

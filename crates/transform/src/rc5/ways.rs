@@ -1,21 +1,21 @@
 //! RC5 over vectors: one lane is the generic tier, up to 32 of AVX2 and 128 of AVX-512 the batch tier.
 //!
-//! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
+//! `unsafe`: the kernels' entry points, see [`crate::word_ways`].
 #![allow(unsafe_code)]
 
 use super::Key;
-use crate::cipher_lanes::HandOver;
+use crate::cipher_ways::HandOver;
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;
-use crate::word_lanes::{WordCipher, word_lane_kernels};
+use crate::word_ways::{WordCipher, word_lane_kernels};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    cipher_lanes::{self, Rows, few_lanes_do},
+    cipher_ways::{self, Rows, few_lanes_do},
     simd::{avx2::Y, avx512::Z},
-    word_lanes::WordLanes,
+    word_ways::WordLanes,
 };
 
 /// RC5; its table's length determines the number of rounds.
@@ -151,5 +151,5 @@ pub(crate) fn seal_cbc<'k>(
         unsafe { kernel.seal_cbc::<Z, 8>(rows, chunks) }
     }
     let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, crypt_chunks);
-    cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+    cipher_ways::run_jobs(kernel, jobs, order, hand_over);
 }

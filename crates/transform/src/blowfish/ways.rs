@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::Key;
-use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
+use crate::cipher_ways::{Alone, CHUNK, Interleaved};
 use crate::isa::Avx2;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;

@@ -321,24 +321,24 @@ macro_rules! lane_kernels {
     ($rounds:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
         #[cfg(target_arch = "x86_64")]
         pub(crate) mod $name {
-            use $crate::hash::hash_lanes::{self, LaneState, MAX_LANES, Rows, Width};
+            use $crate::hash::ways::{self, LaneState, MAX_LANES, Rows, Width};
             use $crate::simd::Words;
 
             pub(crate) const WIDTH: Width = Width { lanes: $groups * <$vector>::LANES, absorb, outer };
 
             /// # Safety
-            /// The contract of [`hash_lanes::Absorb`], for as many lanes as [`WIDTH`] has; the CPU has the
+            /// The contract of [`ways::Absorb`], for as many lanes as [`WIDTH`] has; the CPU has the
             /// features named here.
             #[target_feature(enable = $features)]
             unsafe fn absorb(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
                 // An aligned variable makes the frame aligned, so that spilled vectors lie in one cache line each.
                 core::hint::black_box(&<$vector>::splat(0));
                 // SAFETY: the contract of this function is that of Absorb, and it has the vector's features.
-                unsafe { hash_lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
+                unsafe { ways::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
             }
 
             /// # Safety
-            /// The contract of [`hash_lanes::Outer`], for as many lanes as [`WIDTH`] has; the CPU has the
+            /// The contract of [`ways::Outer`], for as many lanes as [`WIDTH`] has; the CPU has the
             /// features named here.
             #[target_feature(enable = $features)]
             unsafe fn outer(
@@ -348,7 +348,7 @@ macro_rules! lane_kernels {
             ) {
                 core::hint::black_box(&<$vector>::splat(0));
                 // SAFETY: the contract of this function is that of Outer, and it has the vector's features.
-                unsafe { hash_lanes::outer::<super::$rounds, $vector, _, $groups>(digests, states, outputs) }
+                unsafe { ways::outer::<super::$rounds, $vector, _, $groups>(digests, states, outputs) }
             }
         }
     )* };

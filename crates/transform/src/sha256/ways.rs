@@ -1,11 +1,11 @@
 //! SHA-256 over vectors: one lane is the generic tier, and eight or sixteen are the batch tier.
 //!
-//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
+//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::ways::Absorb`]'s.
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
 use crate::hash::Hash;
-use crate::hash::hash_lanes::{self, Rounds, lane_kernels, load_half};
+use crate::hash::ways::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -105,7 +105,7 @@ impl Rounds<8> for Sha224 {
 
 /// Absorbs whole blocks of one message.
 pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
-    hash_lanes::one::<Sha256, 8>(state, data);
+    ways::one::<Sha256, 8>(state, data);
 }
 
 lane_kernels! { Sha256:

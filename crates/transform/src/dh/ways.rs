@@ -13,7 +13,7 @@ use core::arch::x86_64::{_mm_cvtsi64_si128, _mm512_cvtepu8_epi64, _mm512_setzero
 use super::{DhExponent, DhGroup, DhJob, DhOutcome};
 use crate::isa::Avx512;
 use crate::montgomery::kernel::{LANES, Number, zero};
-use crate::montgomery::lanes::{
+use crate::montgomery::ways::{
     self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, to_bytes,
 };
 use crate::montgomery::table::cut;
@@ -128,7 +128,7 @@ fn power_of_two<const L: usize>(
         for limb in x.iter_mut() {
             *limb = _mm512_sllv_epi64(*limb, by);
         }
-        lanes::carry(x);
+        ways::carry(x);
     }
     prime.leave(x, scratch);
 }

@@ -13,7 +13,7 @@ use core::ptr::with_exposed_provenance;
 use super::format::{associated, behind_first, counter_block, first_block, padded};
 use super::{Key, alone};
 use crate::aead::AeadJob;
-use crate::aes::aes_lanes::{Chains, GROUPS};
+use crate::aes::ways::{Chains, GROUPS};
 use crate::aes::ni;
 use crate::aes::vector::{Four, One};
 use crate::gcm::vector::Field;

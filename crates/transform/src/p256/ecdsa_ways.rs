@@ -1,4 +1,4 @@
-//! ECDSA on P-256 for up to eight jobs at a time; see [`super::lanes`].
+//! ECDSA on P-256 for up to eight jobs at a time; see [`super::ways`].
 //!
 //! `unsafe`: calls of functions with target features under the token.
 #![allow(unsafe_code)]
@@ -9,9 +9,9 @@ use zeroize::Zeroize as _;
 use super::field::{Element, Order, Ring as _};
 use super::integer::{self, U256};
 use super::key::{P256PrivateKey, P256PublicKey};
-use super::lanes::{LANES, affine, flags, get, put};
+use super::ways::{LANES, affine, flags, get, put};
 use super::multiply::{add_base, invert, multiples, multiply, multiply_base};
-use super::nonce_lanes::{self, Input};
+use super::nonce_ways::{self, Input};
 use super::points::{AffinePoint, Fe, is_on_curve};
 use super::reference::{self, integer_of_digest, parts_of_signature};
 use super::vector::*;
@@ -76,7 +76,7 @@ fn sign(jobs: &mut [SignJob<'_>]) -> [bool; LANES] {
             *input = Input { scalar: job.key.scalar(), e, hedge: job.hedge };
         }
     }
-    let mut made = nonce_lanes::nonces(&inputs);
+    let mut made = nonce_ways::nonces(&inputs);
     let outcomes = sign_with(jobs, &made);
     made.zeroize();
     outcomes

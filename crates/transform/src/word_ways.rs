@@ -1,12 +1,12 @@
 //! Lane kernels for ciphers of 32-bit words (RC5, RC6): `G` groups of vectors side by side.
 //!
 //! Latency limits these ciphers, so several groups run interleaved. `unsafe`: rows are read and written under the
-//! contract of [`crate::cipher_lanes::LaneKernel`].
+//! contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
-use crate::cipher_lanes::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, LaneKernel, Rows};
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;
@@ -312,12 +312,12 @@ macro_rules! word_lane_kernels {
                 key_words: usize,
                 jobs: &mut [$crate::job::CipherJob<'k>],
                 order: &[u16],
-                hand_over: &$crate::cipher_lanes::HandOver<'_>,
+                hand_over: &$crate::cipher_ways::HandOver<'_>,
             ) {
-                use $crate::cipher_lanes::{self, Rows};
-                use $crate::word_lanes::WordLanes;
+                use $crate::cipher_ways::{self, Rows};
+                use $crate::word_ways::WordLanes;
                 /// # Safety
-                /// The contract of [`cipher_lanes::LaneKernel::crypt_chunks`], and `L` lanes are `G` vectors;
+                /// The contract of [`cipher_ways::LaneKernel::crypt_chunks`], and `L` lanes are `G` vectors;
                 /// the CPU has the features named here.
                 #[target_feature(enable = $features)]
                 unsafe fn crypt_chunks<const G: usize, const L: usize>(
@@ -332,11 +332,11 @@ macro_rules! word_lane_kernels {
                 match order.len() {
                     $(..=$lanes => {
                         let kernel = &mut WordLanes::new(mode, direction, key_words, crypt_chunks::<$groups, $lanes>);
-                        cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+                        cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                     })*
                     _ => {
                         let kernel = &mut WordLanes::new(mode, direction, key_words, crypt_chunks::<$most, $all>);
-                        cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+                        cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                     }
                 }
             }

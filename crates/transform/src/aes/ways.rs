@@ -1,14 +1,14 @@
 //! AES over many messages: 32 lanes by VAES, 8 by AES-NI. Constant time.
 //!
 //! CBC encryption is one long chain of rounds per message; eight vectors of independent messages hide its latency.
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
 use super::Key;
 use super::vector::{Blocks, Four, One};
-use crate::cipher_lanes::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
+use crate::cipher_ways::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
 use crate::isa::Features;
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
@@ -303,11 +303,11 @@ pub(crate) fn run_widest(
     match (features.avx512.filter(|_| !narrow), features.avx2) {
         (Some(_), _) => {
             let kernel = &mut AesLanes::<Four, 32>::new(mode, direction, rounds, run_avx512);
-            crate::cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+            crate::cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
         (_, Some(_)) => {
             let kernel = &mut AesLanes::<One, 8>::new(mode, direction, rounds, run_avx2);
-            crate::cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+            crate::cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
         _ => {}
     }

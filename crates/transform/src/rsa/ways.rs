@@ -25,7 +25,7 @@ use super::key::Pair;
 use super::{PrivateJob, PublicJob, RsaOutcome};
 use crate::isa::Avx512;
 use crate::montgomery::kernel::{LANES, Number, zero};
-use crate::montgomery::lanes::{
+use crate::montgomery::ways::{
     self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, multiply_add, scatter,
     to_bytes,
 };
@@ -176,9 +176,9 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
         let [p_half, q_half] = &mut halves;
         // h = (s_p - s_q) / q mod p; s_q < 2^(bits / 2) <= 2 p.
         let mut p = Moduli::<H>::new(secret.map(|secret| &secret.p_lanes));
-        lanes::add(p_half, p.modulus());
-        lanes::add(p_half, p.modulus());
-        lanes::subtract(p_half, q_half);
+        ways::add(p_half, p.modulus());
+        ways::add(p_half, p.modulus());
+        ways::subtract(p_half, q_half);
         let mut qinv = gather::<H>(secret.map(|secret| &**secret.qinv_lanes));
         p.multiply(p_half, &qinv, scratch);
         p.finish(p_half);
@@ -196,7 +196,7 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
     let mut check = signature;
     n.multiply(&mut check, &n_square, scratch);
     public_power(&n, &mut check, &n_one, public.map(|key| key.exponent()), scratch);
-    let passed = lanes::equals(&check, &message);
+    let passed = ways::equals(&check, &message);
 
     n.square(&mut blind, scratch);
     n.square(&mut unblind, scratch);
@@ -242,7 +242,7 @@ fn half_power<const H: usize, const N: usize, const W: usize, const E: usize>(
     let mut upper = *high;
     factor = gather::<H>(primes.map(|prime| &*prime.cube));
     prime.multiply(&mut upper, &factor, scratch);
-    lanes::add(out, &upper);
+    ways::add(out, &upper);
     prime.power::<W, E>(out, &one, digits, table, scratch);
     prime.leave(out, scratch);
     prime.wipe();
@@ -261,7 +261,7 @@ fn public_batch<const N: usize>(jobs: &mut [&mut PublicJob<'_>]) {
     let one = gather::<N>(keys.map(|key| &*key.constants().one));
     let square = gather::<N>(keys.map(|key| &*key.constants().square));
     let mut number = from_bytes::<N>(lane_job.map(|job| jobs[job].input));
-    let taken = lanes::is_below(&number, n.modulus());
+    let taken = ways::is_below(&number, n.modulus());
     n.multiply(&mut number, &square, scratch);
     public_power(&n, &mut number, &one, keys.map(|key| key.exponent()), scratch);
     for (lane, job) in jobs.iter_mut().enumerate() {

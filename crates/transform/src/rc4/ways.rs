@@ -4,7 +4,7 @@
 //! store per cycle, or two of one line: lanes store S[i] in pairs, then S[j]. All lanes share i, in rows: a message
 //! that begins later than others has its entry 0 in the present row of i, and adds that start when it looks up a sum.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`]; the assembly is
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`]; the assembly is
 //! behind the token for AVX2, and exists because the compiler extends every byte that it adds and runs out of
 //! registers.
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use core::arch::x86_64::*;
 use core::mem::offset_of;
 
 use super::{Key, single};
-use crate::cipher_lanes::{Alone, CHUNK, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, CHUNK, LaneKernel, Rows};
 use crate::isa::Avx2;
 use crate::schedule::Schedule;
 use crate::wipe::wipe;

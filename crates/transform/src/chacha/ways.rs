@@ -650,7 +650,7 @@ pub(super) fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[
     if texts.len() < SIDE_BY_SIDE {
         tags_one_by_one(proof, texts, tags);
     } else {
-        poly1305::poly1305_lanes::tags(proof, texts, tags);
+        poly1305::ways::tags(proof, texts, tags);
     }
 }
 

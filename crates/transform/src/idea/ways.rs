@@ -1,17 +1,17 @@
 //! IDEA over vectors of 16-bit words: up to 64 lanes of AVX2, 128 of AVX-512. The kernel is constant-time.
 //!
 //! A round is three products deep, so several groups of vectors run interleaved. `unsafe`: rows are read and written
-//! under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
-use crate::cipher_lanes::{self, Alone, HandOver, LaneKernel, Rows};
+use crate::cipher_ways::{self, Alone, HandOver, LaneKernel, Rows};
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
-use crate::short_lanes::{Chains, Rounds};
+use crate::short_ways::{Chains, Rounds};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::simd::shorts::Shorts;
@@ -210,11 +210,11 @@ macro_rules! kernel {
             match order.len() {
                 $(count if count <= $groups * ONE => {
                     let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$groups, { $groups * ONE }>);
-                    cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+                    cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                 })*
                 _ => {
                     let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$most, { $most * ONE }>);
-                    cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
+                    cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                 }
             }
         }

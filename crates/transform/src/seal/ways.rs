@@ -1,12 +1,12 @@
 //! SEAL 3.0 by gathers: two groups of sixteen messages on AVX-512, four of eight on AVX2.
 //!
 //! A gather needs one base for all its lanes, so T of every key in use is copied here; lanes of one key share a copy.
-//! S and R are read in place. `unsafe`: gathers, and rows under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! S and R are read in place. `unsafe`: gathers, and rows under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
 use super::generic::{PAGE_CHUNKS, State, rest};
 use super::{Key, ZERO};
-use crate::cipher_lanes::{Alone, CHUNK, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, CHUNK, LaneKernel, Rows};
 use crate::isa::{Avx2, Avx512};
 use crate::schedule::Schedule;
 use crate::simd::avx2::Y;

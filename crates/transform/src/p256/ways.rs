@@ -1,4 +1,4 @@
-//! P-256 for up to eight jobs at a time, the batch tier: ECDH and public keys; [`super::ecdsa_lanes`] has
+//! P-256 for up to eight jobs at a time, the batch tier: ECDH and public keys; [`super::ecdsa_ways`] has
 //! signatures.
 //!
 //! All lanes run the same instructions, and lanes without a valid job run those of a dummy. No branch and no

@@ -1,16 +1,16 @@
 //! RC6 over vectors: one lane is the generic tier, up to 16 of AVX2 and 32 of AVX-512 the batch tier.
 //!
-//! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
+//! `unsafe`: the kernels' entry points, see [`crate::word_ways`].
 #![allow(unsafe_code)]
 
 use super::{KEY_WORDS, Key, ROUNDS};
-use crate::cipher_lanes::HandOver;
+use crate::cipher_ways::HandOver;
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;
-use crate::word_lanes::{WordCipher, word_lane_kernels};
+use crate::word_ways::{WordCipher, word_lane_kernels};
 
 pub(crate) struct Rc6;
 

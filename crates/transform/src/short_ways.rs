@@ -1,10 +1,10 @@
 //! Lanes for ciphers with blocks of four 16-bit words, big-endian: the common part of IDEA and Blowfish by
 //! permutations.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`].
 #![allow(unsafe_code)]
 
-use crate::cipher_lanes::Rows;
+use crate::cipher_ways::Rows;
 use crate::modes::{Direction, Mode};
 use crate::simd::shorts::{Shorts, carried, place};
 use crate::wipe::wipe;
@@ -59,10 +59,10 @@ impl<const L: usize> Chains<L> {
         iv
     }
 
-    /// See [`crate::cipher_lanes::LaneKernel::crypt_chunks`].
+    /// See [`crate::cipher_ways::LaneKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract of [`crate::cipher_lanes::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
+    /// The contract of [`crate::cipher_ways::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
     /// has the features of `V` and of `rounds`.
     #[inline(always)]
     pub(crate) unsafe fn crypt_chunks<V: Shorts, const G: usize>(
@@ -91,7 +91,7 @@ impl<const L: usize> Chains<L> {
     /// `HOW` selects ECB, CBC in both directions, or CTR.
     ///
     /// # Safety
-    /// The contract of [`crate::cipher_lanes::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
+    /// The contract of [`crate::cipher_ways::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
     /// has the features of `V` and of `rounds`.
     #[inline(always)]
     unsafe fn crypt_chunks_as<V: Shorts, const G: usize, const HOW: u8>(

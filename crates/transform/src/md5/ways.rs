@@ -1,12 +1,12 @@
 //! MD5 unrolled, over vectors: eight or sixteen lanes, once or several times, are the batch tier.
 //!
 //! Latency limits MD5: a step waits for the one before. Interleaved groups of lanes fill the wait. `unsafe`: kernels
-//! read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
+//! read through lane pointers whose contract is [`crate::hash::ways::Absorb`]'s.
 #![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};
 use crate::hash::Hash;
-use crate::hash::hash_lanes::{Rounds, lane_kernels, load_half};
+use crate::hash::ways::{Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
