@@ -22,8 +22,8 @@ pub struct PrivateKey {
     key: Half,
     kind: KeyKind,
     public: Vec<u8>,
-    /// Its form for the kernels' lanes, made when it is first needed; `None` if they have no such keys.
-    for_lanes: OnceLock<Option<LaneKey>>,
+    /// Its form for the kernels that compute several at once, made when it is first needed; `None` if they have no such keys.
+    for_kernels: OnceLock<Option<KernelKey>>,
 }
 
 /// The private half.
@@ -33,7 +33,7 @@ enum Half {
 }
 
 /// A private key in the form of the kernels that run several operations side by side.
-pub(crate) enum LaneKey {
+pub(crate) enum KernelKey {
     Rsa(Arc<RsaPrivateKey>),
     P256(Arc<P256PrivateKey>),
     Ed25519(Arc<Ed25519Key>),
@@ -82,11 +82,11 @@ impl PrivateKey {
 
     fn of_unbound(key: Key, kind: KeyKind) -> Result<Self, NoKey> {
         let public = library::to_public_of(&key, kind).ok_or(NoKey)?;
-        Ok(Self { key: Half::Library(key), kind, public, for_lanes: OnceLock::new() })
+        Ok(Self { key: Half::Library(key), kind, public, for_kernels: OnceLock::new() })
     }
 
     fn made(set: MlDsaSet, (key, public): Made) -> Self {
-        Self { key: Half::MlDsa(key), kind: KeyKind::MlDsa(set), public, for_lanes: OnceLock::new() }
+        Self { key: Half::MlDsa(key), kind: KeyKind::MlDsa(set), public, for_kernels: OnceLock::new() }
     }
 
     /// Reads a key of ML-DSA from PKCS#8; returns `None` if it is of another algorithm.
@@ -185,9 +185,9 @@ impl PrivateKey {
         }
     }
 
-    /// Returns its form for the kernels' lanes, if they have such keys.
-    pub(crate) fn for_lanes(&self) -> Option<&LaneKey> {
-        self.for_lanes.get_or_init(|| self.to_lanes()).as_ref()
+    /// Returns its form for the kernels that compute several at once, if they have such keys.
+    pub(crate) fn for_kernels(&self) -> Option<&KernelKey> {
+        self.for_kernels.get_or_init(|| self.to_kernels()).as_ref()
     }
 
     /// Returns the signing of a representative by ML-DSA in their form, if the key and the content are for it.
@@ -196,18 +196,18 @@ impl PrivateKey {
         key.signing(mu.try_into().ok()?, is_deterministic)
     }
 
-    fn to_lanes(&self) -> Option<LaneKey> {
+    fn to_kernels(&self) -> Option<KernelKey> {
         let Half::Library(key) = &self.key else { return None };
         if self.kind.modulus_bits().is_some() {
             let der = key.to_pkcs8().ok()?;
-            return Some(LaneKey::Rsa(Arc::new(RsaPrivateKey::from_der(&der).ok()?)));
+            return Some(KernelKey::Rsa(Arc::new(RsaPrivateKey::from_der(&der).ok()?)));
         }
         let raw = library::raw_private(key).ok()?;
         let raw: &[u8; 32] = raw.as_slice().try_into().ok()?;
         match self.kind {
-            KeyKind::P256 => Some(LaneKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
-            KeyKind::Ed25519 => Some(LaneKey::Ed25519(Arc::new(Ed25519Key::from_seed(raw)))),
-            KeyKind::X25519 => Some(LaneKey::X25519(Arc::new(X25519Key::new(raw)))),
+            KeyKind::P256 => Some(KernelKey::P256(Arc::new(P256PrivateKey::new(raw).ok()?))),
+            KeyKind::Ed25519 => Some(KernelKey::Ed25519(Arc::new(Ed25519Key::from_seed(raw)))),
+            KeyKind::X25519 => Some(KernelKey::X25519(Arc::new(X25519Key::new(raw)))),
             KeyKind::P384
             | KeyKind::P521
             | KeyKind::Rsa { .. }

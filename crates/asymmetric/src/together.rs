@@ -1,16 +1,16 @@
 //! Operations of several private keys side by side.
 //!
 //! **Guarantees:** each request has an answer that [`PrivateKey::run`] could give alone (signatures by ECDSA and PSS
-//! have random parts); an operation or a key that the kernels' lanes do not have, AWS-LC computes. A signature by RSA
+//! have random parts); an operation or a key that the kernels do not have, AWS-LC computes. A signature by RSA
 //! leaves only after it was verified.
 
 use crate::PrivateKey;
-use crate::private::LaneKey;
+use crate::private::KernelKey;
 use crate::scrypt::random;
 use sealane_client::{Answer, Hash, KeyKind, Operation, Status};
 use sealane_transform::rsa::{RsaHash, pkcs1_block, pss_block};
 use sealane_transform::{
-    ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Kernels, Refusal, ed25519, p256, rsa, x25519,
+    ASYMMETRIC_WAYS, AsymmetricJob, AsymmetricOperation, Kernels, Refusal, ed25519, p256, rsa, x25519,
 };
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -30,17 +30,17 @@ pub struct Request<'a> {
 /// dearest of the usual operations.
 pub const WORTHWHILE: usize = 3;
 
-/// Returns the number of operations with keys of a kind that fill one pass of the kernels' lanes. One of RSA takes two lanes, a
-/// lane for each prime.
+/// Returns the number of operations with keys of a kind that fill one pass of the kernels. One of RSA takes two ways, a
+/// way for each prime.
 pub fn pass(kind: KeyKind) -> usize {
     match kind {
-        KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => ASYMMETRIC_LANES / 2,
+        KeyKind::Rsa { .. } | KeyKind::RsaPss { .. } => ASYMMETRIC_WAYS / 2,
         KeyKind::P256
         | KeyKind::P384
         | KeyKind::P521
         | KeyKind::Ed25519
         | KeyKind::X25519
-        | KeyKind::MlDsa(_) => ASYMMETRIC_LANES,
+        | KeyKind::MlDsa(_) => ASYMMETRIC_WAYS,
     }
 }
 
@@ -61,7 +61,7 @@ pub fn run_together(kernels: &Kernels, requests: &[Request<'_>]) -> Vec<Answer> 
 }
 
 impl Request<'_> {
-    /// Returns the operation for the kernels' lanes, if they have it. Requests that are refused are not for them.
+    /// Returns the operation for the kernels that compute several at once, if they have it. Requests that are refused are not for them.
     pub(crate) fn operation(&self) -> Option<AsymmetricOperation> {
         if !self.operation.suits(self.key.kind()) {
             return None;
@@ -69,31 +69,31 @@ impl Request<'_> {
         if let Operation::SignMlDsa { is_deterministic } = self.operation {
             return self.key.ml_dsa_signing(self.content, is_deterministic);
         }
-        let operation = match (self.operation, self.key.for_lanes()?) {
-            (Operation::SignPkcs1(Some(hash)), LaneKey::Rsa(key)) => {
+        let operation = match (self.operation, self.key.for_kernels()?) {
+            (Operation::SignPkcs1(Some(hash)), KernelKey::Rsa(key)) => {
                 let mut block = block(key);
                 pkcs1_block(rsa_hash(hash)?, self.content, &mut block).ok()?;
                 rsa::Operation::Private { key: Arc::clone(key), block }.into()
             }
-            (Operation::SignPss { hash, mask, salt_bytes }, LaneKey::Rsa(key)) => {
+            (Operation::SignPss { hash, mask, salt_bytes }, KernelKey::Rsa(key)) => {
                 let (mut block, salt) = (block(key), random::<64>());
                 let salt = salt.get(..usize::from(salt_bytes))?;
                 pss_block(rsa_hash(hash)?, rsa_hash(mask)?, self.content, salt, &mut block).ok()?;
                 rsa::Operation::Private { key: Arc::clone(key), block }.into()
             }
-            (Operation::SignEcdsa, LaneKey::P256(key)) => {
+            (Operation::SignEcdsa, KernelKey::P256(key)) => {
                 let digest = self.content.try_into().ok().filter(|_| self.content.len() >= 20)?;
                 p256::Operation::Sign { key: Arc::clone(key), digest, hedge: Some(random()) }.into()
             }
-            (Operation::SignEd25519, LaneKey::Ed25519(key)) => {
+            (Operation::SignEd25519, KernelKey::Ed25519(key)) => {
                 let message = self.content.to_vec();
                 ed25519::Operation::Sign { key: Arc::clone(key), message }.into()
             }
-            (Operation::Derive, LaneKey::P256(key)) => {
+            (Operation::Derive, KernelKey::P256(key)) => {
                 let peer = self.content.try_into().ok().filter(|_| self.content.len() == 65)?;
                 p256::Operation::Agree { key: Arc::clone(key), peer }.into()
             }
-            (Operation::Derive, LaneKey::X25519(key)) => {
+            (Operation::Derive, KernelKey::X25519(key)) => {
                 x25519::Operation::Agree { key: Arc::clone(key), peer: self.content.try_into().ok()? }.into()
             }
             _ => return None,

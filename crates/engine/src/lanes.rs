@@ -5,8 +5,8 @@
 //! it; the panic of a worker is passed on to the submitters that wait for its work, so that they do not wait for
 //! ever.
 //!
-//! Small works of several submitters run as one ([`Gathering`]), because a kernel's lanes are filled by messages and
-//! not by works.
+//! Small works of several submitters run as one ([`Gathering`]), because kernels compute several messages side by side,
+//! whosever works they are of.
 
 use std::{
     any::Any,

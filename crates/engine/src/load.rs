@@ -2,7 +2,7 @@
 
 use crate::{Direction, Software, Work, copies::Joined, copies::hull_bytes};
 
-/// The maximum numbers of jobs and bytes of a small work: a larger one fills a kernel's lanes by itself.
+/// The maximum numbers of jobs and bytes of a small work: a larger one fills a kernel's ways by itself.
 const SMALL_JOBS: usize = 16;
 const SMALL_BYTES: usize = 16 << 10;
 /// The numbers of jobs and bytes up to which works are gathered.

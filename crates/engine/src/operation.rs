@@ -3,7 +3,7 @@
 //! Guarantees: an operation owns its keys, its input and its random values, so it can run again on any engine with the
 //! same answer; operations of one class, from any submitters, share a batch ([`sealane_transform::Kernels::asymmetric`]).
 
-use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, AsymmetricJob, Kernels};
+use sealane_transform::{ASYMMETRIC_WAYS, Asymmetric, AsymmetricJob, Kernels};
 
 use crate::load::Load;
 
@@ -30,7 +30,7 @@ impl Load for Operation {
     type Class = (Asymmetric, u8);
 
     fn share(&self) -> Option<f32> {
-        Some(1.0 / ASYMMETRIC_LANES as f32)
+        Some(1.0 / ASYMMETRIC_WAYS as f32)
     }
 
     fn class(&self) -> Self::Class {

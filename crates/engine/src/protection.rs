@@ -93,7 +93,7 @@ pub enum Protection {
         tag_bytes: u8,
     },
     /// As [`Self::EncryptThenMac`] in CBC mode, in chains that do not depend on one another: few long bodies then
-    /// fill all lanes. Chain *n* begins with the number [`crate::Job::iv`]` + n` (big-endian, one block), enciphered
+    /// fill all ways of a kernel. Chain *n* begins with the number [`crate::Job::iv`]` + n` (big-endian, one block), enciphered
     /// under a separate key, so that nobody can predict it (NIST SP 800-38A, appendix C).
     ChainsThenMac {
         /// The cipher of the body.

@@ -25,7 +25,7 @@ use crate::{
 
 /// The length of an AEAD's longest tag in bytes.
 const AEAD_TAG_BYTES: usize = 16;
-/// The maximum number of jobs per call: as many as the most lanes that a kernel has.
+/// The maximum number of jobs per call: as many as the most ways that a kernel has.
 const CALL_MAX: usize = 512;
 
 /// A pending job whose spans make sense.
@@ -340,7 +340,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Enciphers or deciphers bodies in chains: each call runs as many chains as there are lanes.
+    /// Enciphers or deciphers bodies in chains: each call runs as many chains as the kernel has ways.
     #[inline(never)]
     fn chains(&mut self, kernels: Kernels, cipher: BlockCipher) {
         let (way, places) = (self.way(), self.places);

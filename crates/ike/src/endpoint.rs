@@ -59,7 +59,7 @@ pub struct Counters {
 }
 
 /// Maximum number of first messages that wait for their key exchanges: as many as are computed side by side.
-const EXCHANGES_MAX: usize = sealane_transform::ASYMMETRIC_LANES;
+const EXCHANGES_MAX: usize = sealane_transform::ASYMMETRIC_WAYS;
 
 /// A first message that is worth a key exchange.
 struct Waiting {

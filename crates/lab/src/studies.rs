@@ -282,7 +282,7 @@ pub fn absent_table() -> Outcome {
 
 /// Algorithms that one could look for in the catalogue, and why they are not there.
 const LEFT_OUT: [(&str, &str); 6] = [
-    ("AEGIS", "No protocol that is here has it, and AES-GCM in lanes reaches its rate."),
+    ("AEGIS", "No protocol that is here has it, and AES-GCM side by side reaches its rate."),
     ("Ascon", "It is for devices without instructions for AES; no protocol that is here has it."),
     ("AES-XTS", "It is for disks, whose systems have it; packets and files are authenticated here."),
     ("AES-GCM-SIV", "No protocol that is here has it; nonces do not repeat."),

@@ -1,4 +1,4 @@
-//! SHA-1, SHA-256 and SHA-512 that go on from a state: HMAC, streams and lanes do, and aws-lc-rs has whole messages only.
+//! SHA-1, SHA-256 and SHA-512 that go on from a state: HMAC, streams and kernels of several ways do, and aws-lc-rs has whole messages only.
 //!
 //! **Guarantees:** states are wiped from the contexts of C's that carry them; nothing is allocated.
 #![allow(unsafe_code)]

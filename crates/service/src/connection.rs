@@ -83,7 +83,7 @@ pub(crate) fn compute(kernels: &Kernels, jobs: &mut [Job]) {
 }
 
 impl Job {
-    /// Returns the number of jobs like it that fill one pass of the kernels' lanes.
+    /// Returns the number of jobs like it that fill one pass of the kernels.
     pub(crate) fn pass(&self) -> usize {
         match &self.key {
             JobKey::Private(key) => pass(key.info.kind),
@@ -91,8 +91,8 @@ impl Job {
         }
     }
 
-    /// Returns whether several like it are computed faster than one after the other on processors without wide lanes too.
-    pub(crate) fn gains_without_wide_lanes(&self) -> bool {
+    /// Returns whether several like it are computed faster than one after the other on processors without wide vectors too.
+    pub(crate) fn gains_without_wide_vectors(&self) -> bool {
         matches!(self.operation, Operation::SignMlDsa { .. })
     }
 

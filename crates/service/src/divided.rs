@@ -1,7 +1,7 @@
 //! One operation on two workers: a half for each, and the rule that decides when.
 //!
 //! **The rule:** an operation is divided if it has been the only one for a while ([`Solitude`]), another worker does nothing,
-//! and two processors have no other thread to run ([`sealane_client::Cores`]). Several operations share lanes or processors without
+//! and two processors have no other thread to run ([`sealane_client::Cores`]). Several operations share a kernel's passes or processors without
 //! the additional work of a division.
 //!
 //! **Guarantees:** the worker that finishes the second half joins both and answers; none waits for the other. If a half

@@ -62,7 +62,7 @@ pub(crate) struct Batch {
     pub(crate) least: usize,
     /// The largest number.
     pub(crate) most: usize,
-    /// Whether only jobs that gain without wide lanes are taken together.
+    /// Whether only jobs that gain without wide vectors are taken together.
     pub(crate) is_narrow: bool,
 }
 
@@ -197,7 +197,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes the next work for one of `free` workers: its share of the waiting requests, in whole passes of the kernels' lanes,
+    /// Takes the next work for one of `free` workers: its share of the waiting requests, in whole passes of the kernels,
     /// if that is at least `batch.least`, and otherwise one job. Each job is from the connection whose turn it is.
     pub(crate) fn next(
         &mut self,
@@ -219,7 +219,7 @@ impl Scheduler {
             if had == 0
                 && let Some(first) = work.jobs.first()
                 && batch.most > 1
-                && (first.gains_without_wide_lanes() || !batch.is_narrow)
+                && (first.gains_without_wide_vectors() || !batch.is_narrow)
             {
                 let pass = first.pass();
                 let waiting = 1 + self.waiting(batch.most * free, now);

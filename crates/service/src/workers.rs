@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use sealane_asymmetric::{Prime, Spent, WORTHWHILE};
 use sealane_client::{BUSY, Cores, Habit, RINGS_HELD, SPIN};
-use sealane_transform::{ASYMMETRIC_LANES, Isa, Kernels};
+use sealane_transform::{ASYMMETRIC_WAYS, Isa, Kernels};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,12 +80,12 @@ pub(crate) fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
-/// Returns the number of jobs to take at a time: without lanes, one, so that all workers have some. AVX2 has lanes for signatures by
+/// Returns the number of jobs to take at a time: without vectors, one, so that all workers have some. AVX2 has kernels for signatures by
 /// ML-DSA alone.
 fn batch_of(kernels: &Kernels) -> Batch {
     match kernels.isa() {
-        Isa::Avx512 => Batch { least: WORTHWHILE, most: ASYMMETRIC_LANES, is_narrow: false },
-        Isa::Avx2 => Batch { least: WORTHWHILE, most: ASYMMETRIC_LANES, is_narrow: true },
+        Isa::Avx512 => Batch { least: WORTHWHILE, most: ASYMMETRIC_WAYS, is_narrow: false },
+        Isa::Avx2 => Batch { least: WORTHWHILE, most: ASYMMETRIC_WAYS, is_narrow: true },
         Isa::Portable => Batch { least: 1, most: 1, is_narrow: true },
     }
 }

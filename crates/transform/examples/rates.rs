@@ -1,7 +1,7 @@
 //! Prints MB/s by thread CPU time for every algorithm and tier: `rates [NAME] [BYTES] [BATCH]`.
 //!
-//! BYTES may be `imix`: 64, 576 and 1500 bytes in the ratio 7 to 4 to 1, with a key per packet. With it, lanes fill
-//! only if there are several batches of lanes to take from, so bitsliced kernels need a BATCH of 4096. `peer` is the
+//! BYTES may be `imix`: 64, 576 and 1500 bytes in the ratio 7 to 4 to 1, with a key per packet. With it, ways fill
+//! only if there are several batches of ways to take from, so bitsliced kernels need a BATCH of 4096. `peer` is the
 //! RustCrypto crate (or aws-lc-rs for AEADs), message by message, in the same run. An AEAD's packets have 20 bytes of
 //! associated data; `gmac` is GCM over records of 64 KiB with a header of 24 bytes, all of it associated data.
 #![allow(unsafe_code)]

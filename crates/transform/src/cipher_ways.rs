@@ -1,12 +1,12 @@
-//! Many messages through one lane kernel of a cipher, each with its own length, key and IV.
+//! Many messages through one multi-way kernel of a cipher, each with its own length, key and IV.
 //!
-//! Lanes advance together by chunks of 64 bytes. A lane's message is its whole chunks, then a tail that runs in a
-//! scratch chunk. All lanes run until the shortest stretch ends; the lanes that ended go on with their next stretch,
-//! and a lane whose message is done takes the next message. A lane without work processes its own scratch chunk,
-//! again and again. When so few lanes are busy that single messages are faster, the rests of their messages are
+//! Ways advance together by chunks of 64 bytes. A way's message is its whole chunks, then a tail that runs in a
+//! scratch chunk. All ways run until the shortest stretch ends; the ways that ended go on with their next stretch,
+//! and a way whose message is done takes the next message. A way without work processes its own scratch chunk,
+//! again and again. When so few ways are busy that single messages are faster, the rests of their messages are
 //! handed over.
 //!
-//! `unsafe`: kernels take raw lane pointers, made here from the jobs' buffers.
+//! `unsafe`: kernels take raw pointers of ways, made here from the jobs' buffers.
 #![allow(unsafe_code)]
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
@@ -16,10 +16,10 @@ use crate::job::{CipherJob, Status};
 use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
-/// Bytes by which lanes advance.
+/// Bytes by which ways advance.
 pub(crate) const CHUNK: usize = 64;
 
-/// The places at which each of `L` lanes reads and writes.
+/// The places at which each of `L` ways reads and writes.
 #[repr(align(64))]
 pub(crate) struct Rows<const L: usize> {
     pub(crate) source: [*const u8; L],
@@ -28,7 +28,7 @@ pub(crate) struct Rows<const L: usize> {
 }
 
 impl<const L: usize> Rows<L> {
-    /// Moves every lane to its next chunk.
+    /// Moves every way to its next chunk.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
         // These are sums of integers, because the compiler vectorises these and not sums of pointers.
@@ -44,9 +44,9 @@ impl<const L: usize> Rows<L> {
 /// Runs one message alone, in place, from an IV.
 pub(crate) type Alone<'f> = dyn Fn(&Schedule, &[u8; 16], &mut [u8]) + 'f;
 
-/// The condition under which lanes stop paying, and the function that takes over.
+/// The condition under which ways stop paying, and the function that takes over.
 pub(crate) struct HandOver<'f> {
-    /// With at most this many lanes busy and no jobs waiting, the rests of their messages run one by one ...
+    /// With at most this many ways busy and no jobs waiting, the rests of their messages run one by one ...
     pub(crate) few: usize,
     /// ... by this.
     pub(crate) alone: &'f Alone<'f>,
@@ -54,56 +54,56 @@ pub(crate) struct HandOver<'f> {
 
 #[cfg(target_arch = "x86_64")]
 impl HandOver<'_> {
-    /// Returns whether lanes run to the end: if the batch tier is forced, its kernels do all the work.
+    /// Returns whether ways run to the end: if the batch tier is forced, its kernels do all the work.
     pub(crate) fn is_never(&self) -> bool {
         self.few == 0
     }
 
-    /// Returns the rule for lanes that stop paying at `few`, unless they run to the end.
+    /// Returns the rule for ways that stop paying at `few`, unless they run to the end.
     pub(crate) fn at(&self, few: usize) -> Self {
         Self { few: if self.is_never() { 0 } else { few }, alone: self.alone }
     }
 }
 
-/// A kernel with `L` lanes, for one cipher, mode and direction; `'k` is the lifetime of the keys.
-pub(crate) trait LaneKernel<'k, const L: usize> {
-    /// Prepares a lane for a message under `key`.
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]);
+/// A kernel with `L` ways, for one cipher, mode and direction; `'k` is the lifetime of the keys.
+pub(crate) trait WaysKernel<'k, const L: usize> {
+    /// Prepares a way for a message under `key`.
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]);
 
-    /// Runs `chunks` chunks of every lane, advancing the rows after each.
+    /// Runs `chunks` chunks of every way, advancing the rows after each.
     ///
     /// # Safety
-    /// The CPU has the kernel's features. Each lane may read and write that many chunks along its row; source and
-    /// destination of a lane are equal or disjoint, and no two lanes write the same bytes.
+    /// The CPU has the kernel's features. Each way may read and write that many chunks along its row; source and
+    /// destination of a way are equal or disjoint, and no two ways write the same bytes.
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize);
 
-    /// Transforms the rest of a lane's message in place; block ciphers leave it to `alone`, which continues the
+    /// Transforms the rest of a way's message in place; block ciphers leave it to `alone`, which continues the
     /// chain.
-    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
+    fn finish(&mut self, way: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
 }
 
 /// A kernel that interleaves a few messages in ordinary code.
 pub(crate) trait Interleaved<'k, const L: usize> {
-    /// See [`LaneKernel::set`].
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]);
+    /// See [`WaysKernel::set`].
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]);
 
-    /// Transforms one chunk of every lane.
+    /// Transforms one chunk of every way.
     fn chunk(&mut self, data: &mut [[u8; CHUNK]; L]);
 
-    /// See [`LaneKernel::finish`].
-    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
+    /// See [`WaysKernel::finish`].
+    fn finish(&mut self, way: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
 }
 
-/// An interleaved kernel as a lane kernel.
+/// An interleaved kernel as a multi-way kernel.
 pub(crate) struct Interleave<K>(pub(crate) K);
 
-impl<'k, const L: usize, K: Interleaved<'k, L>> LaneKernel<'k, L> for Interleave<K> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
-        self.0.set(lane, key, iv);
+impl<'k, const L: usize, K: Interleaved<'k, L>> WaysKernel<'k, L> for Interleave<K> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        self.0.set(way, key, iv);
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; no features are needed.
+    /// The contract of [`WaysKernel::crypt_chunks`]; no features are needed.
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let mut data = [[0; CHUNK]; L];
         for _ in 0..chunks {
@@ -121,18 +121,18 @@ impl<'k, const L: usize, K: Interleaved<'k, L>> LaneKernel<'k, L> for Interleave
         }
     }
 
-    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        self.0.finish(lane, key, rest, alone);
+    fn finish(&mut self, way: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        self.0.finish(way, key, rest, alone);
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The lane runs the whole chunks of the message.
+    /// The way runs the whole chunks of the message.
     Body,
     /// The tail is done, in scratch.
     Tail,
-    /// The lane has no work.
+    /// The way has no work.
     Idle,
 }
 
@@ -162,9 +162,9 @@ pub(crate) fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIt
     order.iter().map(|&index| jobs[usize::from(index)].data.len())
 }
 
-/// Returns whether few lanes are faster than many, whose step takes longer by a given ratio: for few jobs, or if a
-/// few long ones would leave lanes empty.
-pub(crate) fn few_lanes_do(
+/// Returns whether few ways are faster than many, whose step takes longer by a given ratio: for few jobs, or if a
+/// few long ones would leave ways empty.
+pub(crate) fn few_ways_do(
     jobs: &[CipherJob<'_>],
     order: &[u16],
     few: usize,
@@ -178,19 +178,19 @@ pub(crate) fn few_lanes_do(
 }
 
 /// Selects among measurements of kernels of one, two and four vectors the one for the kernel that takes `count` jobs;
-/// `lanes` is the width of an AVX-512 vector, and an AVX2 vector has half of it. Returns `None` without vectors.
-pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [u32; 3]) -> Option<u32> {
-    let lanes = match isa {
+/// `ways` is the width of an AVX-512 vector, and an AVX2 vector has half of it. Returns `None` without vectors.
+pub(crate) fn by_width(isa: Isa, count: usize, ways: usize, of: [u32; 3]) -> Option<u32> {
+    let ways = match isa {
         Isa::Portable => return None,
-        Isa::Avx2 => lanes / 2,
-        Isa::Avx512 => lanes,
+        Isa::Avx2 => ways / 2,
+        Isa::Avx512 => ways,
     };
-    Some(of[usize::from(count > lanes) + usize::from(count > 2 * lanes)])
+    Some(of[usize::from(count > ways) + usize::from(count > 2 * ways)])
 }
 
 /// Runs the jobs that `order` lists; their keys belong to the kernel's cipher, and their lengths are valid.
 pub(crate) fn run_jobs<'k, const L: usize>(
-    kernel: &mut impl LaneKernel<'k, L>,
+    kernel: &mut impl WaysKernel<'k, L>,
     jobs: &mut [CipherJob<'k>],
     order: &[u16],
     hand_over: &HandOver<'_>,
@@ -211,18 +211,18 @@ pub(crate) fn run_jobs<'k, const L: usize>(
 }
 
 impl<'a, const L: usize> Scheduler<'_, 'a, L> {
-    fn run_all(&mut self, kernel: &mut impl LaneKernel<'a, L>, hand_over: &HandOver<'_>) {
-        for lane in 0..L {
-            self.take(lane, kernel);
+    fn run_all(&mut self, kernel: &mut impl WaysKernel<'a, L>, hand_over: &HandOver<'_>) {
+        for way in 0..L {
+            self.take(way, kernel);
         }
         loop {
             let mut shortest = usize::MAX;
-            for lane in 0..L {
-                if self.stage[lane] != Stage::Idle {
-                    if self.chunks_left[lane] == 0 {
-                        self.advance(lane, kernel);
+            for way in 0..L {
+                if self.stage[way] != Stage::Idle {
+                    if self.chunks_left[way] == 0 {
+                        self.advance(way, kernel);
                     }
-                    shortest = shortest.min(self.chunks_left[lane]);
+                    shortest = shortest.min(self.chunks_left[way]);
                 }
             }
             if self.busy == 0 {
@@ -231,7 +231,7 @@ impl<'a, const L: usize> Scheduler<'_, 'a, L> {
             if self.busy <= hand_over.few && self.taken == self.order.len() {
                 return self.finish_alone(kernel, hand_over.alone);
             }
-            // SAFETY: the kernel was made under its token. A busy lane has at least `shortest` chunks left, in its
+            // SAFETY: the kernel was made under its token. A busy way has at least `shortest` chunks left, in its
             // job's buffer or (one) in its scratch; an idle one stays on its scratch with step 0. Buffers of
             // different jobs are disjoint, as their borrows show.
             unsafe { kernel.crypt_chunks(&mut self.rows, shortest) };
@@ -241,76 +241,76 @@ impl<'a, const L: usize> Scheduler<'_, 'a, L> {
         }
     }
 
-    /// Gives the lane the next job, or leaves it idle on its scratch.
-    fn take(&mut self, lane: usize, kernel: &mut impl LaneKernel<'a, L>) {
+    /// Gives the way the next job, or leaves it idle on its scratch.
+    fn take(&mut self, way: usize, kernel: &mut impl WaysKernel<'a, L>) {
         if let Some(&index) = self.order.get(self.taken) {
             let job = &self.jobs[usize::from(index)];
             self.taken += 1;
             self.busy += 1;
-            self.job_of[lane] = index;
-            kernel.set(lane, job.key.schedule(), &job.iv);
-            self.rows.source[lane] = job.data.source();
-            self.rows.destination[lane] = job.data.destination();
-            self.rows.step[lane] = CHUNK;
-            self.chunks_left[lane] = job.data.len() / CHUNK;
-            self.stage[lane] = Stage::Body;
-            if self.chunks_left[lane] == 0 {
-                self.advance(lane, kernel);
+            self.job_of[way] = index;
+            kernel.set(way, job.key.schedule(), &job.iv);
+            self.rows.source[way] = job.data.source();
+            self.rows.destination[way] = job.data.destination();
+            self.rows.step[way] = CHUNK;
+            self.chunks_left[way] = job.data.len() / CHUNK;
+            self.stage[way] = Stage::Body;
+            if self.chunks_left[way] == 0 {
+                self.advance(way, kernel);
             }
         } else {
-            self.stage[lane] = Stage::Idle;
-            self.chunks_left[lane] = usize::MAX;
-            self.aim_at_scratch(lane);
+            self.stage[way] = Stage::Idle;
+            self.chunks_left[way] = usize::MAX;
+            self.aim_at_scratch(way);
         }
     }
 
-    fn aim_at_scratch(&mut self, lane: usize) {
-        let scratch = self.scratch[lane].as_mut_ptr();
-        self.rows.source[lane] = scratch;
-        self.rows.destination[lane] = scratch;
-        self.rows.step[lane] = 0;
+    fn aim_at_scratch(&mut self, way: usize) {
+        let scratch = self.scratch[way].as_mut_ptr();
+        self.rows.source[way] = scratch;
+        self.rows.destination[way] = scratch;
+        self.rows.step[way] = 0;
     }
 
-    /// Moves a lane whose stretch has ended to its tail, or to the next job that has bytes.
-    fn advance(&mut self, lane: usize, kernel: &mut impl LaneKernel<'a, L>) {
-        let job = &mut self.jobs[usize::from(self.job_of[lane])];
+    /// Moves a way whose stretch has ended to its tail, or to the next job that has bytes.
+    fn advance(&mut self, way: usize, kernel: &mut impl WaysKernel<'a, L>) {
+        let job = &mut self.jobs[usize::from(self.job_of[way])];
         let bytes = job.data.len();
         let (whole, tail) = (bytes & !(CHUNK - 1), bytes % CHUNK);
-        if self.stage[lane] == Stage::Body && tail != 0 {
+        if self.stage[way] == Stage::Body && tail != 0 {
             // SAFETY: the tail lies within the buffer; the scratch is larger.
             unsafe {
                 let from = job.data.source().add(whole);
-                core::ptr::copy_nonoverlapping(from, self.scratch[lane].as_mut_ptr(), tail);
+                core::ptr::copy_nonoverlapping(from, self.scratch[way].as_mut_ptr(), tail);
             }
-            self.stage[lane] = Stage::Tail;
-            self.chunks_left[lane] = 1;
-            self.aim_at_scratch(lane);
+            self.stage[way] = Stage::Tail;
+            self.chunks_left[way] = 1;
+            self.aim_at_scratch(way);
             return;
         }
-        if self.stage[lane] == Stage::Tail {
+        if self.stage[way] == Stage::Tail {
             // SAFETY: the tail lies within the buffer; the scratch is larger, and no part of the buffer.
             unsafe {
                 let to = job.data.destination().add(whole);
-                core::ptr::copy_nonoverlapping(self.scratch[lane].as_ptr(), to, tail);
+                core::ptr::copy_nonoverlapping(self.scratch[way].as_ptr(), to, tail);
             }
         }
         job.status = Status::Done;
         self.busy -= 1;
-        self.take(lane, kernel);
+        self.take(way, kernel);
     }
 
-    /// Finishes every busy lane's message without the lanes.
-    fn finish_alone(&mut self, kernel: &mut impl LaneKernel<'a, L>, alone: &Alone<'_>) {
-        for lane in 0..L {
-            if self.stage[lane] == Stage::Idle {
+    /// Finishes every busy way's message without the ways.
+    fn finish_alone(&mut self, kernel: &mut impl WaysKernel<'a, L>, alone: &Alone<'_>) {
+        for way in 0..L {
+            if self.stage[way] == Stage::Idle {
                 continue;
             }
-            let job = &mut self.jobs[usize::from(self.job_of[lane])];
+            let job = &mut self.jobs[usize::from(self.job_of[way])];
             let whole = job.data.len() / CHUNK;
             // A tail in scratch has not run yet.
-            let left = if self.stage[lane] == Stage::Body { self.chunks_left[lane] } else { 0 };
+            let left = if self.stage[way] == Stage::Body { self.chunks_left[way] } else { 0 };
             kernel.finish(
-                lane,
+                way,
                 job.key.schedule(),
                 job.data.copied_in_place_from((whole - left) * CHUNK),
                 alone,

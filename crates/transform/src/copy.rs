@@ -28,7 +28,7 @@ pub(crate) static COPY: CipherDescriptor = CipherDescriptor {
         }
     },
     has_instructions: no_instructions,
-    lanes: None,
+    ways: None,
     trace: |_, _, _| {},
     words: no_words,
     peers: PeerNames::NONE,

@@ -12,7 +12,7 @@ use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, DigestJob};
 use crate::key::{DigestKey, Keyed, OwnKey};
 use crate::modes::{Direction, Mode};
-use crate::order::{LaneCost, Totals};
+use crate::order::{WaysCost, Totals};
 use crate::schedule::{AeadSchedule, Schedule};
 use crate::word::Event;
 
@@ -80,22 +80,22 @@ impl Promise {
 pub(crate) type Alone = fn(&Schedule, Mode, Direction, &[u8; 16], &mut Buffer<'_>);
 
 /// Runs the jobs that a list of indices, longest first, names; all are pending, belong to the descriptor's algorithm,
-/// and have lengths that are valid for the mode. It is not called if this machine has no lanes for the algorithm.
-pub(crate) type RunLanes = for<'k> fn(Features, Mode, Direction, &mut [CipherJob<'k>], &[u16], &HandOver<'_>);
+/// and have lengths that are valid for the mode. It is not called if this machine has no ways for the algorithm.
+pub(crate) type RunWays = for<'k> fn(Features, Mode, Direction, &mut [CipherJob<'k>], &[u16], &HandOver<'_>);
 
-/// The lane kernels of a cipher.
-pub(crate) struct CipherLanes {
-    /// The cost of this many jobs in lanes, as the `crossover` example measures it. `None` if there are no lanes.
-    pub(crate) cost: fn(Mode, Direction, Isa, usize) -> Option<LaneCost>,
-    /// Least bytes for which lanes or pieces ever pay. This is checked first, because a short message is done in the
+/// The multi-way kernels of a cipher.
+pub(crate) struct CipherWays {
+    /// The cost of this many jobs side by side, as the `crossover` example measures it. `None` if there are no ways.
+    pub(crate) cost: fn(Mode, Direction, Isa, usize) -> Option<WaysCost>,
+    /// Least bytes for which ways or pieces ever pay. This is checked first, because a short message is done in the
     /// time of a call.
     pub(crate) least_bytes: LeastBytes,
-    /// The lanes for which messages are cut if their blocks do not depend on each other.
+    /// The ways for which messages are cut if their blocks do not depend on each other.
     pub(crate) cut: Option<CutFor>,
-    pub(crate) run: RunLanes,
+    pub(crate) run: RunWays,
 }
 
-/// Least bytes of a batch for which lanes ever pay, whatever its messages.
+/// Least bytes of a batch for which ways ever pay, whatever its messages.
 #[derive(Clone, Copy)]
 pub(crate) struct LeastBytes {
     /// For chained blocks: without the longest message, which gains nothing.
@@ -104,12 +104,12 @@ pub(crate) struct LeastBytes {
     pub(crate) free: usize,
 }
 
-/// The lanes for which messages are cut.
+/// The ways for which messages are cut.
 #[derive(Clone, Copy)]
 pub(crate) struct CutFor {
-    /// Lanes of the widest kernel per instruction set, the smallest set first; 1 if messages are not cut.
-    pub(crate) lanes: [usize; 3],
-    /// Number of lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes;
+    /// Ways of the widest kernel per instruction set, the smallest set first; 1 if messages are not cut.
+    pub(crate) ways: [usize; 3],
+    /// Number of ways that are set up in the time in which the narrowest kernel runs one chunk of each of its ways;
     /// measured.
     pub(crate) set_up: usize,
 }
@@ -128,7 +128,7 @@ pub(crate) struct CipherDescriptor {
     pub(crate) alone: fn(Features, Tier, Mode, Direction) -> Alone,
     /// Returns whether the CPU has instructions made for this cipher, which then run single messages.
     pub(crate) has_instructions: fn(Features) -> bool,
-    pub(crate) lanes: Option<CipherLanes>,
+    pub(crate) ways: Option<CipherWays>,
     /// Encrypts whole blocks in ECB by the reference kernel, and reports its operations and the end of each block.
     pub(crate) trace: fn(&Schedule, &mut [u8], &mut dyn FnMut(Event)),
     /// Returns the key and the tables in the form of NPCryptBench's machines, if they run it.
@@ -179,13 +179,13 @@ pub(crate) struct OwnDigest {
 }
 
 /// Runs the jobs that a list of indices, longest first, names; all belong to the descriptor's algorithm, and have
-/// valid lengths. With at most that many busy lanes and no jobs waiting, messages end one by one.
+/// valid lengths. With at most that many busy ways and no jobs waiting, messages end one by one.
 pub(crate) type RunTogether = fn(Features, usize, &mut [DigestJob<'_>], &[u16]);
 
 /// Kernels for several messages of a digest that is not a Merkle-Damgard hash of 32-bit words.
 pub(crate) struct Together {
-    /// The cost of such messages in lanes, as the `crossover` example measures it. `None` if there are no lanes.
-    pub(crate) cost: fn(Features, Totals) -> Option<LaneCost>,
+    /// The cost of such messages side by side, as the `crossover` example measures it. `None` if there are no ways.
+    pub(crate) cost: fn(Features, Totals) -> Option<WaysCost>,
     pub(crate) run: RunTogether,
 }
 

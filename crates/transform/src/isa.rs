@@ -16,7 +16,7 @@ pub enum Tier {
     Generic,
     /// This CPU's instructions, one message at a time.
     Native,
-    /// Lanes across messages.
+    /// Several messages side by side.
     Batch,
 }
 

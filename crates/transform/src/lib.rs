@@ -63,7 +63,7 @@ pub use crate::des::double::DoubleBoxDes;
 pub use aead::{AeadJob, AeadKey, AeadKeyError, AeadLengths};
 pub use algorithm::{Aead, Algorithm, Asymmetric, BlockCipher, Cipher, Digest, Gmac};
 pub use asymmetric::{
-    ASYMMETRIC_LANES, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Refusal,
+    ASYMMETRIC_WAYS, AsymmetricFacts, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Refusal,
 };
 pub use bucket::BUCKET_WORDS;
 #[cfg(target_arch = "x86_64")]

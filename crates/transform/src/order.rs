@@ -1,7 +1,7 @@
-//! Sorts jobs longest first, because lanes that start together should end together.
+//! Sorts jobs longest first, because ways that start together should end together.
 //!
 //! It is a counting sort by length in 64-byte chunks, on the stack. Beyond 127 chunks eight classes per octave are
-//! enough: they only decide which messages share lanes.
+//! enough: they only decide which messages share ways.
 
 /// Number of jobs that are sorted together; longer batches are cut.
 pub(crate) const WINDOW: usize = 4096;
@@ -46,15 +46,15 @@ fn at_most<const N: usize, J, R>(
     run(jobs, order.as_slice())
 }
 
-/// The cost of lanes beyond their steps, in bytes that a single message would have processed meanwhile; measured. It
+/// The cost of ways beyond their steps, in bytes that a single message would have processed meanwhile; measured. It
 /// is small enough to be returned in registers, because it is requested once per batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LaneCost {
-    /// This many busy lanes are no faster than as many single messages.
+pub(crate) struct WaysCost {
+    /// This many busy ways are no faster than as many single messages.
     pub(crate) few: u32,
     /// The cost of setting up and wiping the kernel.
     pub(crate) fixed_bytes: u32,
-    /// The cost of giving a lane its job and taking it back.
+    /// The cost of giving a way its job and taking it back.
     pub(crate) job_bytes: u32,
 }
 
@@ -82,8 +82,8 @@ impl Totals {
     }
 }
 
-impl LaneCost {
-    /// The cost of lanes that never pay, or that do not exist.
+impl WaysCost {
+    /// The cost of ways that never pay, or that do not exist.
     pub(crate) const NEVER: Self = Self { few: u32::MAX, fixed_bytes: 0, job_bytes: 0 };
 
     /// Returns the field as a `usize`.
@@ -126,8 +126,8 @@ impl LaneCost {
         self.may_be_worth(totals)
     }
 
-    /// Returns whether lanes pay for messages of these lengths, longest first. The `few` longest messages gain
-    /// nothing by lanes, so the bytes of the others must outweigh the cost.
+    /// Returns whether ways pay for messages of these lengths, longest first. The `few` longest messages gain
+    /// nothing side by side, so the bytes of the others must outweigh the cost.
     pub(crate) fn is_worth(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
         let cost = self.bytes(lengths.len());
         let mut others = 0usize;
@@ -253,7 +253,7 @@ mod tests {
         fn what_may_not_be_worth_is_not(
             mut lengths in prop::collection::vec(0usize..3000, 1..20), few in 0u32..8, fixed_bytes in 0u32..3000,
         ) {
-            let cost = LaneCost { few, fixed_bytes, job_bytes: 16 };
+            let cost = WaysCost { few, fixed_bytes, job_bytes: 16 };
             let mut totals = Totals::default();
             lengths.iter().for_each(|&bytes| totals.add(bytes));
             let may = cost.may_be_worth(totals);

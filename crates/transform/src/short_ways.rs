@@ -1,7 +1,7 @@
-//! Lanes for ciphers with blocks of four 16-bit words, big-endian: the common part of IDEA and Blowfish by
+//! Many messages side by side for ciphers with blocks of four 16-bit words, big-endian: the common part of IDEA and Blowfish by
 //! permutations.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use crate::cipher_ways::Rows;
@@ -11,18 +11,18 @@ use crate::wipe::wipe;
 
 /// A cipher with its keys, for `G` vectors side by side.
 pub(crate) trait Rounds<V, const G: usize>: Copy {
-    /// Encrypts or decrypts one block of every lane.
+    /// Encrypts or decrypts one block of every way.
     fn crypt(self, block: &mut [[V; G]; 4]);
 }
 
-/// The chaining of `L` lanes from block to block; lane l is at `place(l)` of a row.
+/// The chaining of `L` ways from block to block; way l is at `place(l)` of a row.
 #[repr(C, align(64))]
 pub(crate) struct Chains<const L: usize> {
     /// For CBC: the last sealed block. For CTR: the counter, most significant word first.
     words: [[u16; L]; 4],
     mode: Mode,
     direction: Direction,
-    /// Lanes of a vector.
+    /// Elements of a vector.
     shorts: usize,
 }
 
@@ -42,27 +42,27 @@ impl<const L: usize> Chains<L> {
         self.direction == Direction::Decrypt && self.mode != Mode::Ctr
     }
 
-    /// Prepares a lane.
-    pub(crate) fn set(&mut self, lane: usize, iv: &[u8; 16]) {
-        let at = place(lane, self.shorts);
+    /// Prepares a way.
+    pub(crate) fn set(&mut self, way: usize, iv: &[u8; 16]) {
+        let at = place(way, self.shorts);
         for (row, bytes) in self.words.iter_mut().zip(iv.as_chunks::<2>().0) {
             row[at] = u16::from_be_bytes(*bytes);
         }
     }
 
-    /// Returns the IV from which a lane's message continues.
-    pub(crate) fn iv(&self, lane: usize) -> [u8; 16] {
-        let (at, mut iv) = (place(lane, self.shorts), [0; 16]);
+    /// Returns the IV from which a way's message continues.
+    pub(crate) fn iv(&self, way: usize) -> [u8; 16] {
+        let (at, mut iv) = (place(way, self.shorts), [0; 16]);
         for (row, bytes) in self.words.iter().zip(iv.as_chunks_mut::<2>().0) {
             *bytes = row[at].to_be_bytes();
         }
         iv
     }
 
-    /// See [`crate::cipher_ways::LaneKernel::crypt_chunks`].
+    /// See [`crate::cipher_ways::WaysKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract of [`crate::cipher_ways::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
+    /// The contract of [`crate::cipher_ways::WaysKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
     /// has the features of `V` and of `rounds`.
     #[inline(always)]
     pub(crate) unsafe fn crypt_chunks<V: Shorts, const G: usize>(
@@ -91,7 +91,7 @@ impl<const L: usize> Chains<L> {
     /// `HOW` selects ECB, CBC in both directions, or CTR.
     ///
     /// # Safety
-    /// The contract of [`crate::cipher_ways::LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
+    /// The contract of [`crate::cipher_ways::WaysKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU
     /// has the features of `V` and of `rounds`.
     #[inline(always)]
     unsafe fn crypt_chunks_as<V: Shorts, const G: usize, const HOW: u8>(

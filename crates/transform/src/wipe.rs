@@ -1,7 +1,7 @@
-//! Wipes secrets: the memory of lane kernels, and vector registers after a call.
+//! Wipes secrets: the memory of multi-way kernels, and vector registers after a call.
 //!
-//! `zeroize` writes element by element, which costs more than some batches for the tens of kilobytes of a lane
-//! kernel. This module writes zeros in whole vectors, and a barrier keeps the compiler from omitting them. `unsafe`:
+//! `zeroize` writes element by element, which costs more than some batches for the tens of kilobytes of a
+//! multi-way kernel. This module writes zeros in whole vectors, and a barrier keeps the compiler from omitting them. `unsafe`:
 //! assembly, because no intrinsic clears the upper sixteen registers of AVX-512.
 #![allow(unsafe_code)]
 

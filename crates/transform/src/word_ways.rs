@@ -1,12 +1,12 @@
-//! Lane kernels for ciphers of 32-bit words (RC5, RC6): `G` groups of vectors side by side.
+//! Multi-way kernels for ciphers of 32-bit words (RC5, RC6): `G` groups of vectors side by side.
 //!
 //! Latency limits these ciphers, so several groups run interleaved. `unsafe`: rows are read and written under the
-//! contract of [`crate::cipher_ways::LaneKernel`].
+//! contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
-use crate::cipher_ways::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, WaysKernel, Rows};
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;
@@ -27,7 +27,7 @@ pub(crate) trait WordCipher {
     /// Returns the key's words, and maybe more behind them.
     fn words(key: &Schedule) -> &[u32];
 
-    /// Encrypts or decrypts one block of every lane; `key(i)` returns word i of the lanes' keys by group. Only the
+    /// Encrypts or decrypts one block of every way; `key(i)` returns word i of the ways' keys by group. Only the
     /// first [`Self::WORDS`] of `block` are used.
     fn crypt<V: Words, const G: usize>(
         direction: Direction,
@@ -37,27 +37,27 @@ pub(crate) trait WordCipher {
     );
 }
 
-/// The key of a lane without a message.
+/// The key of a way without a message.
 static NO_KEY: [u32; KEY_WORDS] = [0; KEY_WORDS];
 
 /// Keys, chains and the functions that run them. Keys come first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
-pub(crate) struct WordLanes<'k, C, const L: usize> {
+pub(crate) struct WordWays<'k, C, const L: usize> {
     keys: [[u32; L]; KEY_WORDS],
     /// For CBC: the last sealed block. For CTR: the counter, most significant word first.
     chain: [[u32; L]; 4],
     mode: Mode,
     direction: Direction,
     key_words: usize,
-    /// Pointers to the lanes' keys, with `key_words` words each, which live as long as 'k.
+    /// Pointers to the ways' keys, with `key_words` words each, which live as long as 'k.
     words: [*const u8; L],
-    /// One bit per [`Self::LANES_A_BIT`] lanes, set if some of their keys are not among `keys` yet.
+    /// One bit per [`Self::WAYS_A_BIT`] ways, set if some of their keys are not among `keys` yet.
     changed: u64,
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     cipher: PhantomData<(C, &'k Schedule)>,
 }
 
-impl<C, const L: usize> Drop for WordLanes<'_, C, L> {
+impl<C, const L: usize> Drop for WordWays<'_, C, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys[..self.key_words], [0; L]);
         wipe(&mut self.chain, [0; L]);
@@ -78,9 +78,9 @@ fn increment<V: Words, const G: usize>(counter: &mut [[V; G]; 4], words: usize) 
     }
 }
 
-impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
-    /// Number of lanes that share a bit of `changed`: they belong to one vector.
-    const LANES_A_BIT: usize = L.div_ceil(u64::BITS as usize);
+impl<C: WordCipher, const L: usize> WordWays<'_, C, L> {
+    /// Number of ways that share a bit of `changed`: they belong to one vector.
+    const WAYS_A_BIT: usize = L.div_ceil(u64::BITS as usize);
 
     pub(crate) fn new(
         mode: Mode,
@@ -101,15 +101,15 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
     }
 
-    /// See [`LaneKernel::crypt_chunks`]; `G * V::LANES` is `L`.
+    /// See [`WaysKernel::crypt_chunks`]; `G * V::WAYS` is `L`.
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// The contract of [`WaysKernel::crypt_chunks`], and `G * V::WAYS` is `L`. The CPU has the features of
     /// `V`.
     #[inline(always)]
     pub(crate) unsafe fn go<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        debug_assert_eq!(G * V::LANES, L);
-        // SAFETY: the contract: G * LANES lanes, and the features; keys of RC5 have 26 words or more, those
+        debug_assert_eq!(G * V::WAYS, L);
+        // SAFETY: the contract: G * WAYS ways, and the features; keys of RC5 have 26 words or more, those
         // of RC6 have 44.
         unsafe { self.place_keys::<V, G>() };
         match (self.mode, self.direction) {
@@ -129,11 +129,11 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     /// Does as [`Self::go`], for sealing by CBC only.
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// The contract of [`WaysKernel::crypt_chunks`], and `G * V::WAYS` is `L`. The CPU has the features of
     /// `V`.
     #[inline(always)]
     pub(crate) unsafe fn seal_cbc<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        debug_assert_eq!((G * V::LANES, self.mode, self.direction), (L, Mode::Cbc, Direction::Encrypt));
+        debug_assert_eq!((G * V::WAYS, self.mode, self.direction), (L, Mode::Cbc, Direction::Encrypt));
         // SAFETY: the contract of this function is that of both.
         unsafe {
             self.place_keys::<V, G>();
@@ -141,27 +141,27 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
     }
 
-    /// Copies the keys of groups with a changed lane to the place where the rounds read them. Lanes mostly change
-    /// together, and then a transposition has a fraction of the stores of a copy lane by lane.
+    /// Copies the keys of groups with a changed way to the place where the rounds read them. Ways mostly change
+    /// together, and then a transposition has a fraction of the stores of a copy way by way.
     ///
     /// # Safety
-    /// `G * V::LANES` is `L`, and the CPU has the features of `V`. The kernel's `key_words` is 0, or from
+    /// `G * V::WAYS` is `L`, and the CPU has the features of `V`. The kernel's `key_words` is 0, or from
     /// eight to [`KEY_WORDS`]; its pointers to keys are those that `new` and `set` stored.
     #[inline(always)]
     unsafe fn place_keys<V: Words, const G: usize>(&mut self) {
         let changed = core::mem::take(&mut self.changed);
         for n in 0..G {
-            let first = n * V::LANES;
-            let bits = (1 << (V::LANES / Self::LANES_A_BIT)) - 1;
-            if changed >> (first / Self::LANES_A_BIT) & bits == 0 {
+            let first = n * V::WAYS;
+            let bits = (1 << (V::WAYS / Self::WAYS_A_BIT)) - 1;
+            if changed >> (first / Self::WAYS_A_BIT) & bits == 0 {
                 continue;
             }
             for at in (0..self.key_words).step_by(8) {
                 let at = at.min(self.key_words - 8);
-                // SAFETY: LANES keys from `first` on, each with eight words there.
+                // SAFETY: WAYS keys from `first` on, each with eight words there.
                 let words = unsafe { V::load_half_rows(self.words.as_ptr().add(first), 4 * at) };
                 for (row, word) in self.keys[at..].iter_mut().zip(words) {
-                    // SAFETY: group n of row `at + ..`, L = G * LANES.
+                    // SAFETY: group n of row `at + ..`, L = G * WAYS.
                     unsafe { word.store(row.as_mut_ptr().add(first)) };
                 }
             }
@@ -171,7 +171,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     /// `HOW` selects ECB in both directions, CBC in both directions, or CTR.
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// The contract of [`WaysKernel::crypt_chunks`], and `G * V::WAYS` is `L`. The CPU has the features of
     /// `V`.
     #[inline(always)]
     unsafe fn chunks<V: Words, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
@@ -180,8 +180,8 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         let mut chain = [[V::splat(0); G]; 4];
         for (row, groups) in self.chain.iter().zip(&mut chain) {
             for (n, group) in groups.iter_mut().enumerate() {
-                // SAFETY: group n of [u32; L], L = G * LANES.
-                *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
+                // SAFETY: group n of [u32; L], L = G * WAYS.
+                *group = unsafe { V::load(row.as_ptr().add(n * V::WAYS)) };
             }
         }
         // The array is outside the loop and borrowed, because copies of arrays this large are calls of memcpy.
@@ -189,9 +189,9 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         for half in 0..2 * chunks {
             let offset = half % 2 * HALF;
             for (n, x) in x.iter_mut().enumerate() {
-                // SAFETY: the contract: LANES rows from n * LANES on, each with a chunk to read, of which
+                // SAFETY: the contract: WAYS rows from n * WAYS on, each with a chunk to read, of which
                 // this is a half.
-                *x = unsafe { V::load_half_rows(rows.source.as_ptr().add(n * V::LANES), offset) };
+                *x = unsafe { V::load_half_rows(rows.source.as_ptr().add(n * V::WAYS), offset) };
             }
             for number in 0..8 / words {
                 let mut block = [[V::splat(0); G]; 4];
@@ -221,8 +221,8 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
                 let direction = if matches!(HOW, 1 | 3) { Direction::Decrypt } else { Direction::Encrypt };
                 // Otherwise some words would stay on the stack from block to block, where they are not wiped.
                 let keys = core::hint::black_box(keys);
-                // SAFETY: row `word`, group n of [[u32; L]; _], L = G * LANES.
-                let key = |word: usize, n: usize| unsafe { V::load(keys.add(word * L + n * V::LANES)) };
+                // SAFETY: row `word`, group n of [[u32; L]; _], L = G * WAYS.
+                let key = |word: usize, n: usize| unsafe { V::load(keys.add(word * L + n * V::WAYS)) };
                 C::crypt::<V, G>(direction, self.key_words, key, &mut block);
                 match HOW {
                     2 => chain = block,
@@ -248,9 +248,9 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
                 }
             }
             for (n, x) in x.iter().enumerate() {
-                // SAFETY: the contract: LANES rows from n * LANES on, each with a chunk to write, of which
+                // SAFETY: the contract: WAYS rows from n * WAYS on, each with a chunk to write, of which
                 // this is a half.
-                unsafe { V::store_half_rows(*x, rows.destination.as_ptr().add(n * V::LANES), offset) };
+                unsafe { V::store_half_rows(*x, rows.destination.as_ptr().add(n * V::WAYS), offset) };
             }
             if offset != 0 {
                 rows.advance();
@@ -258,19 +258,19 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
         for (row, groups) in self.chain.iter_mut().zip(chain) {
             for (n, group) in groups.into_iter().enumerate() {
-                // SAFETY: group n of [u32; L], L = G * LANES.
-                unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
+                // SAFETY: group n of [u32; L], L = G * WAYS.
+                unsafe { group.store(row.as_mut_ptr().add(n * V::WAYS)) };
             }
         }
     }
 }
 
-impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
-        self.words[lane] = C::words(key)[..self.key_words].as_ptr().cast();
-        self.changed |= 1 << (lane / Self::LANES_A_BIT);
+impl<'k, C: WordCipher, const L: usize> WaysKernel<'k, L> for WordWays<'k, C, L> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        self.words[way] = C::words(key)[..self.key_words].as_ptr().cast();
+        self.changed |= 1 << (way / Self::WAYS_A_BIT);
         for (row, bytes) in self.chain[..C::WORDS].iter_mut().zip(iv.as_chunks::<4>().0) {
-            row[lane] = match self.mode {
+            row[way] = match self.mode {
                 Mode::Ctr => u32::from_be_bytes(*bytes),
                 _ => u32::from_le_bytes(*bytes),
             };
@@ -278,30 +278,30 @@ impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+    fn finish(&mut self, way: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
         let mut iv = [0; 16];
         for (row, bytes) in self.chain.iter().zip(iv.as_chunks_mut::<4>().0) {
             *bytes = match self.mode {
-                Mode::Ctr => row[lane].to_be_bytes(),
-                _ => row[lane].to_le_bytes(),
+                Mode::Ctr => row[way].to_be_bytes(),
+                _ => row[way].to_le_bytes(),
             };
         }
         alone(key, &iv, rest);
     }
 }
 
-/// Makes a cipher's kernels. A kernel with fewer groups of vectors takes jobs that do not fill the lanes of the
+/// Makes a cipher's kernels. A kernel with fewer groups of vectors takes jobs that do not fill the ways of the
 /// widest.
-macro_rules! word_lane_kernels {
+macro_rules! word_ways_kernels {
     ($cipher:ty: $(
         $name:ident = $features:literal, $token:ty, $vector:ty,
-        $($groups:literal of $lanes:literal,)* or $most:literal of $all:literal;
+        $($groups:literal of $ways:literal,)* or $most:literal of $all:literal;
     )*) => {
         $(
             #[cfg(target_arch = "x86_64")]
@@ -315,13 +315,13 @@ macro_rules! word_lane_kernels {
                 hand_over: &$crate::cipher_ways::HandOver<'_>,
             ) {
                 use $crate::cipher_ways::{self, Rows};
-                use $crate::word_ways::WordLanes;
+                use $crate::word_ways::WordWays;
                 /// # Safety
-                /// The contract of [`cipher_ways::LaneKernel::crypt_chunks`], and `L` lanes are `G` vectors;
+                /// The contract of [`cipher_ways::WaysKernel::crypt_chunks`], and `L` ways are `G` vectors;
                 /// the CPU has the features named here.
                 #[target_feature(enable = $features)]
                 unsafe fn crypt_chunks<const G: usize, const L: usize>(
-                    kernel: &mut WordLanes<'_, $cipher, L>,
+                    kernel: &mut WordWays<'_, $cipher, L>,
                     rows: &mut Rows<L>,
                     chunks: usize,
                 ) {
@@ -330,12 +330,12 @@ macro_rules! word_lane_kernels {
                     unsafe { kernel.go::<$vector, G>(rows, chunks) }
                 }
                 match order.len() {
-                    $(..=$lanes => {
-                        let kernel = &mut WordLanes::new(mode, direction, key_words, crypt_chunks::<$groups, $lanes>);
+                    $(..=$ways => {
+                        let kernel = &mut WordWays::new(mode, direction, key_words, crypt_chunks::<$groups, $ways>);
                         cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                     })*
                     _ => {
-                        let kernel = &mut WordLanes::new(mode, direction, key_words, crypt_chunks::<$most, $all>);
+                        let kernel = &mut WordWays::new(mode, direction, key_words, crypt_chunks::<$most, $all>);
                         cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                     }
                 }
@@ -343,4 +343,4 @@ macro_rules! word_lane_kernels {
         )*
     };
 }
-pub(crate) use word_lane_kernels;
+pub(crate) use word_ways_kernels;

@@ -441,7 +441,7 @@ fn long_associated_data() {
 }
 
 #[test]
-fn every_batch_size_around_the_lanes() {
+fn every_batch_size_around_the_ways() {
     for algorithm in Aead::ALL {
         for count in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129] {
             let lengths: Vec<_> = (0..count).map(|i| (i % 30, i * 24 % 200)).collect();

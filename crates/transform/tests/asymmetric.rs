@@ -2,7 +2,7 @@
 //! stands beside them.
 
 use sealane_transform::{
-    ASYMMETRIC_LANES, Asymmetric, AsymmetricJob, AsymmetricOperation, Isa, Kernels, Refusal, Tier,
+    ASYMMETRIC_WAYS, Asymmetric, AsymmetricJob, AsymmetricOperation, Isa, Kernels, Refusal, Tier,
 };
 
 type Outcome = Result<Vec<u8>, Refusal>;
@@ -76,18 +76,18 @@ fn a_job_that_has_run_keeps_its_answer() {
 }
 
 #[test]
-fn lanes_run_from_the_least_number_on() {
+fn ways_run_from_the_least_number_on() {
     for sample in samples() {
         let operation = sample();
         let least = Kernels::best().asymmetric_least(&operation);
         let is_ml_dsa = operation.class().0.name().starts_with("ml-dsa");
-        let has_lanes = match Kernels::best().isa() {
+        let has_ways = match Kernels::best().isa() {
             Isa::Portable => false,
             Isa::Avx2 => is_ml_dsa,
             Isa::Avx512 => true,
         };
-        assert!(has_lanes || least.is_none(), "{operation:?}");
-        assert!(least.is_none_or(|least| (1..=ASYMMETRIC_LANES).contains(&least)), "{operation:?} {least:?}");
+        assert!(has_ways || least.is_none(), "{operation:?}");
+        assert!(least.is_none_or(|least| (1..=ASYMMETRIC_WAYS).contains(&least)), "{operation:?} {least:?}");
         assert_eq!(forced(Tier::Native).asymmetric_least(&operation), None);
     }
 }

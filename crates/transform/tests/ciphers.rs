@@ -320,7 +320,7 @@ fn ciphers() -> Vec<Cipher> {
 /// all results must agree with the reference.
 #[track_caller]
 fn agree(algorithm: Cipher, lengths: &[usize], seed: u64) {
-    // These keys are expensive to expand; lanes may share the tables of one.
+    // These keys are expensive to expand; ways may share the tables of one.
     let counts: &[usize] = match algorithm {
         Cipher::Block(BlockCipher::Blowfish, _) => &[1, 3],
         Cipher::Seal3 => &[3],
@@ -411,7 +411,7 @@ fn every_length_to_two_chunks_in_one_batch() {
 }
 
 #[test]
-fn every_batch_size_around_the_lanes() {
+fn every_batch_size_around_the_ways() {
     for algorithm in ciphers() {
         for count in [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 257] {
             let lengths: Vec<usize> = (0..count).map(|i| i * 24 % 200).collect();
@@ -420,7 +420,7 @@ fn every_batch_size_around_the_lanes() {
     }
 }
 
-/// These messages are cut for the lanes if their blocks do not depend on each other.
+/// These messages are cut for the ways if their blocks do not depend on each other.
 #[test]
 fn a_few_long_messages() {
     for algorithm in ciphers() {
@@ -451,9 +451,9 @@ fn counters_carry_within_and_between_vectors() {
     }
 }
 
-/// There are more jobs than the widest kernel has lanes, so that lanes are refilled and the last job is handed over.
+/// There are more jobs than the widest kernel has ways, so that ways are refilled and the last job is handed over.
 #[test]
-fn full_lanes_and_one_more() {
+fn full_ways_and_one_more() {
     for cipher in BlockCipher::ALL {
         let lengths: Vec<usize> = (0..513).map(|i| if i % 50 == 0 { 208 } else { 48 }).collect();
         agree(cbc(cipher), &lengths, 513);
@@ -462,7 +462,7 @@ fn full_lanes_and_one_more() {
 
 /// The lengths are so even that DES and RC5 fill their widest kernels, and run out of jobs in them.
 #[test]
-fn even_lengths_in_the_widest_lanes() {
+fn even_lengths_in_the_widest_ways() {
     let lengths: Vec<usize> = (0..710).map(|i| 400 + i % 20 * 8).collect();
     for cipher in [BlockCipher::Des, BlockCipher::TripleDes, BlockCipher::Rc5] {
         agree(cbc(cipher), &lengths, 710);

@@ -3,7 +3,7 @@
 //!
 //! Valgrind does not know AVX-512 and need not run libraries: tier and instruction set are forced, so that what is
 //! tested is the reference tier compiled for every machine of the target, and of ML-DSA also the operations with
-//! prepared keys, whose source is that of its lanes. Timing on a processor, of all tiers, is what the example `dudect`
+//! prepared keys, whose source is that of its ways. Timing on a processor, of all tiers, is what the example `dudect`
 //! tests; of ML-DSA's signatures it shows their challenges and hints, which are public, so they are not there.
 #![cfg(target_os = "linux")]
 
@@ -57,7 +57,7 @@ const fn case(name: &'static str, accepting: usize, make: fn() -> AsymmetricOper
     Case { name, accepting, make, tier: Tier::Reference }
 }
 
-/// An operation with prepared keys: the kernels of the lanes, compiled for every machine.
+/// An operation with prepared keys: the kernels of the ways, compiled for every machine.
 const fn prepared(name: &'static str, accepting: usize, make: fn() -> AsymmetricOperation) -> Case {
     Case { name, accepting, make, tier: Tier::Generic }
 }

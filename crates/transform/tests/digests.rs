@@ -604,7 +604,7 @@ fn every_length_to_three_blocks_in_one_batch() {
 }
 
 #[test]
-fn every_batch_size_around_the_lanes() {
+fn every_batch_size_around_the_ways() {
     let data = pattern(700);
     for algorithm in [Digest::Md5, Digest::HmacSha1, Digest::Sha256] {
         let (keys, raw) = keys_for(algorithm, 3);

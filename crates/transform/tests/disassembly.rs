@@ -21,7 +21,7 @@ const COMMON: [Promise; 2] = [
 fn fulfils(instruction: &Instruction, promise: &Promise) -> bool {
     let is = |name: &str| format!("{:?}", instruction.mnemonic()).eq_ignore_ascii_case(name);
     let same = is(promise.instruction)
-        // Bitwise logic does not depend on the lane width, so either name is right.
+        // Bitwise logic does not depend on the width of an element, so either name is right.
         || (promise.instruction == "vpternlogq" && instruction.mnemonic() == Mnemonic::Vpternlogd);
     let register = instruction.op0_register();
     let width = promise.operand_bytes;

@@ -79,7 +79,7 @@ impl Drop for Guarded {
     }
 }
 
-/// Returns lengths around blocks, chunks and pages, enough of them to fill the lanes of most kernels.
+/// Returns lengths around blocks, chunks and pages, enough of them to fill the ways of most kernels.
 fn lengths() -> Vec<usize> {
     let edges = [
         0, 1, 7, 8, 9, 15, 16, 17, 24, 31, 33, 40, 47, 48, 55, 56, 57, 63, 64, 65, 72, 80, 112, 119, 120,

@@ -138,7 +138,7 @@ fn bytes(count: usize, salt: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Returns ragged lengths, enough for every kernel's lanes, some of them longer than the rest.
+/// Returns ragged lengths, enough for every kernel's ways, some of them longer than the rest.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..140).map(|i| if i % 29 == 0 { 1500 - i } else { i * 5 % 330 })
 }

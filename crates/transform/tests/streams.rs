@@ -69,7 +69,7 @@ fn every_boundary_of_one_message() {
 }
 
 #[test]
-fn more_streams_than_lanes() {
+fn more_streams_than_ways() {
     for digest in HASHES {
         let messages: Vec<_> = (0..70).map(|i| bytes(i, 40 * i + i % 3)).collect();
         let cuts: Vec<_> = (0..70).map(|i| vec![64 * (i % 5), 1 + i, 300]).collect();

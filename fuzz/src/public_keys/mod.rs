@@ -6,7 +6,7 @@
 
 mod kinds;
 
-use sealane_transform::{ASYMMETRIC_LANES, AsymmetricJob, AsymmetricOperation, Kernels, Refusal, Tier};
+use sealane_transform::{ASYMMETRIC_WAYS, AsymmetricJob, AsymmetricOperation, Kernels, Refusal, Tier};
 use zeroize::Zeroizing;
 
 pub use kinds::{DH, ECDH_P256, ECDSA_P256, ED25519, ML_DSA, ML_KEM, RSA, X25519};
@@ -84,7 +84,7 @@ pub fn agree(algorithm: &Algorithm, input: &[u8]) -> usize {
     let mut source = Source { bytes, at: 0 };
     let kinds = algorithm.kinds;
     let chosen = usize::from(kind) % (kinds.len() + 1);
-    let count = 1 + usize::from(count) % (2 * ASYMMETRIC_LANES);
+    let count = 1 + usize::from(count) % (2 * ASYMMETRIC_WAYS);
     let operations =
         (0..count).filter_map(|n| kinds.get(chosen).unwrap_or(&kinds[n % kinds.len()])(&mut source));
     let mut jobs: Vec<AsymmetricJob> = operations.map(AsymmetricJob::new).collect();

@@ -5,12 +5,12 @@ use clap::Args;
 use std::path::PathBuf;
 
 pub(super) const LONG_ABOUT: &str = "\
-Compute digests of many files at once, on all cores. MD5, SHA-1, SHA-224, SHA-256 and SHA-3 also use the lanes of the \
-CPU's vector registers, and KT128 and KT256 use them within one long file. The output has the format of md5sum and its relatives, in the order of the files; `-` or no file means standard \
+Compute digests of many files at once, on all cores. MD5, SHA-1, SHA-224, SHA-256 and SHA-3 are also computed side by side in the \
+CPU's vector registers, and so are the parts of one long file by KT128 and KT256. The output has the format of md5sum and its relatives, in the order of the files; `-` or no file means standard \
 input. With --check the files are lists in that format, and the files that they name are checked.";
 
 pub(super) const MD5_LONG_ABOUT: &str = "\
-Compute digests of many files at once, on all cores and in the lanes of the CPU's vector registers. The output has the \
+Compute digests of many files at once, on all cores and side by side in the CPU's vector registers. The output has the \
 format of md5sum, in the order of the files; `-` or no file means standard input. With --check the files are lists in that \
 format, and the files that they name are checked.
 

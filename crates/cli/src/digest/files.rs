@@ -1,8 +1,8 @@
 //! Many files side by side: read in turns, absorbed together.
 //!
 //! Every core has a worker, every worker a set of slots, every slot a file and a buffer. A round reads the next piece
-//! of each file and then absorbs all pieces in the lanes; a slot whose file has ended takes the next name. A file that
-//! ends within its first piece is digested in one go, with its padding in the lanes too.
+//! of each file and then absorbs all pieces side by side; a slot whose file has ended takes the next name. A file that
+//! ends within its first piece is digested in one go, with its padding among the others.
 
 use super::{Found, Kind};
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// The number of files that a worker has open: the number of lanes of the widest kernel.
+/// The number of files that a worker has open: the number of ways of the widest kernel.
 const SLOTS: usize = 32;
 
 /// The length of a piece: all slots of a worker together fit into a second-level cache.
@@ -36,7 +36,7 @@ pub(super) fn digest(
 ) -> Result<(), Failure> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(names.len()).max(1);
     let slots = match kind {
-        Kind::Lanes(_) | Kind::Keccak(_) => names.len().div_ceil(workers).clamp(1, SLOTS),
+        Kind::Together(_) | Kind::Keccak(_) => names.len().div_ceil(workers).clamp(1, SLOTS),
         Kind::Library(_) | Kind::Blake3 => 1,
     };
     let next = AtomicUsize::new(0);
@@ -87,7 +87,7 @@ fn in_order(
 
 /// The state of a file.
 enum State {
-    Lanes(DigestStream),
+    Together(DigestStream),
     Library(Box<digest::Context>),
     Keccak(Box<KeccakStream>),
     Blake3(Box<blake3::Hasher>),
@@ -119,7 +119,7 @@ impl Worker {
     fn new(kind: Kind, kernels: Kernels, slots_max: usize) -> Self {
         let piece_bytes_max = if slots_max == 1 { LONE_PIECE_BYTES } else { PIECE_BYTES };
         let key = match kind {
-            Kind::Lanes(digest) | Kind::Keccak(digest) => DigestKey::new(digest, &[]).ok(),
+            Kind::Together(digest) | Kind::Keccak(digest) => DigestKey::new(digest, &[]).ok(),
             Kind::Library(_) | Kind::Blake3 => None,
         };
         let buffer = vec![0; slots_max * piece_bytes_max];
@@ -164,7 +164,7 @@ impl Worker {
             File::open(name)?
         };
         let state = match self.kind {
-            Kind::Lanes(digest) => State::Lanes(DigestStream::new(digest).ok_or(io::ErrorKind::Unsupported)?),
+            Kind::Together(digest) => State::Together(DigestStream::new(digest).ok_or(io::ErrorKind::Unsupported)?),
             Kind::Library(library) => State::Library(Box::new(digest::Context::new(library.algorithm()))),
             Kind::Keccak(digest) => {
                 State::Keccak(Box::new(KeccakStream::new(digest).ok_or(io::ErrorKind::Unsupported)?))
@@ -203,10 +203,10 @@ impl Worker {
                 continue;
             }
             match (&mut slot.state, &*key) {
-                (State::Lanes(_) | State::Keccak(_), Some(key)) if slot.is_fresh && slot.has_ended => {
+                (State::Together(_) | State::Keccak(_), Some(key)) if slot.is_fresh && slot.has_ended => {
                     jobs.push((slot.index, DigestJob::new(key, piece)));
                 }
-                (State::Lanes(stream), _) => parts.push(StreamPart { stream, part: piece }),
+                (State::Together(stream), _) => parts.push(StreamPart { stream, part: piece }),
                 (State::Library(context), _) => context.update(piece),
                 (State::Keccak(stream), _) => stream.absorb(kernels, piece),
                 (State::Blake3(hasher), _) => {
@@ -215,7 +215,7 @@ impl Worker {
             }
         }
         kernels.absorb(&mut parts);
-        if let Kind::Lanes(digest) | Kind::Keccak(digest) = *kind {
+        if let Kind::Together(digest) | Kind::Keccak(digest) = *kind {
             let (indices, mut jobs): (Vec<usize>, Vec<DigestJob<'_>>) = jobs.into_iter().unzip();
             kernels.digest(digest, &mut jobs);
             let found = jobs.iter().map(|job| Ok(job.digest().to_vec()));
@@ -228,8 +228,8 @@ impl Worker {
             }
             if slot.has_ended {
                 match &slot.state {
-                    State::Lanes(_) | State::Keccak(_) if slot.is_fresh => {}
-                    State::Lanes(stream) => {
+                    State::Together(_) | State::Keccak(_) if slot.is_fresh => {}
+                    State::Together(stream) => {
                         results.push((slot.index, Ok(kernels.finish(stream)[..kind.bytes()].to_vec())));
                     }
                     State::Library(context) => {

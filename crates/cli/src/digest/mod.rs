@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 /// A digest that files can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// In the lanes of `transform`.
-    Lanes(Digest),
+    /// Side by side by `transform`.
+    Together(Digest),
     /// By AWS-LC, one message after the other.
     Library(Library),
-    /// In the lanes of `transform` if a file is read at once, or by chunks of a long one.
+    /// Side by side by `transform` if a file is read at once, or by chunks of a long one.
     Keccak(Digest),
-    /// By the blake3 crate, whose lanes are inside one message.
+    /// By the blake3 crate, which has parts of one message side by side.
     Blake3,
 }
 
@@ -53,10 +53,10 @@ impl Library {
 }
 
 impl Kind {
-    pub(crate) const MD5: Self = Self::Lanes(Digest::Md5);
-    pub(crate) const SHA1: Self = Self::Lanes(Digest::Sha1);
-    pub(crate) const SHA224: Self = Self::Lanes(Digest::Sha224);
-    pub(crate) const SHA256: Self = Self::Lanes(Digest::Sha256);
+    pub(crate) const MD5: Self = Self::Together(Digest::Md5);
+    pub(crate) const SHA1: Self = Self::Together(Digest::Sha1);
+    pub(crate) const SHA224: Self = Self::Together(Digest::Sha224);
+    pub(crate) const SHA256: Self = Self::Together(Digest::Sha256);
     pub(crate) const SHA384: Self = Self::Library(Library::Sha384);
     pub(crate) const SHA512: Self = Self::Library(Library::Sha512);
     pub(crate) const SHA3_224: Self = Self::Keccak(Digest::Sha3_224);
@@ -85,7 +85,7 @@ impl Kind {
 
     fn bytes(self) -> usize {
         match self {
-            Self::Lanes(digest) | Self::Keccak(digest) => digest.output_bytes(),
+            Self::Together(digest) | Self::Keccak(digest) => digest.output_bytes(),
             Self::Library(library) => library.algorithm().output_len(),
             Self::Blake3 => blake3::OUT_LEN,
         }
@@ -94,10 +94,10 @@ impl Kind {
     /// In lines of the BSD style.
     fn tag(self) -> &'static str {
         match self {
-            Self::Lanes(Digest::Md5) => "MD5",
-            Self::Lanes(Digest::Sha1) => "SHA1",
-            Self::Lanes(Digest::Sha224) => "SHA224",
-            Self::Lanes(_) => "SHA256",
+            Self::Together(Digest::Md5) => "MD5",
+            Self::Together(Digest::Sha1) => "SHA1",
+            Self::Together(Digest::Sha224) => "SHA224",
+            Self::Together(_) => "SHA256",
             Self::Keccak(Digest::Sha3_224) => "SHA3-224",
             Self::Keccak(Digest::Sha3_256) => "SHA3-256",
             Self::Keccak(Digest::Sha3_384) => "SHA3-384",

@@ -133,7 +133,7 @@ suites! {
         protection: Protection::ChainsThenMac {
             cipher: BlockCipher::TripleDes,
             // Eight chains make a record of 64 KiB with its padding. The length is not a power of two, so that the
-            // lanes' bytes do not all fall into the same few sets of a cache.
+            // chains' bytes do not all fall into the same few sets of a cache.
             chain_bytes: 129 * 64,
             mac: Mac::Digest(Digest::HmacSha1),
             tag_bytes: 20,

@@ -136,7 +136,7 @@ pub enum TierArg {
     Generic,
     /// Instructions of this CPU, one message at a time
     Native,
-    /// Vector lanes across many messages
+    /// Many messages side by side in vector registers
     Batch,
     /// The fastest for a batch of this size
     Auto,

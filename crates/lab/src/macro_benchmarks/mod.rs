@@ -117,7 +117,7 @@ impl Connection {
         Self { name: [CLEAR.0, CLEAR.1], between: Between::Clear }
     }
 
-    /// Returns clear and the tunnels of the study, those in lanes only with suites of today.
+    /// Returns clear and the tunnels of the study, those that seal side by side only with suites of today.
     fn all() -> Vec<Self> {
         let is_asked =
             |peer: &str, suite: &str| peer != OWN || [DEFAULT_SUITE, "chacha20-poly1305"].contains(&suite);

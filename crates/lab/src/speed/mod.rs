@@ -140,7 +140,7 @@ const WELL_KNOWN: [&str; 22] = [
     "seal3",
 ];
 
-/// Messages of a batch that is large enough for all lanes.
+/// Messages of a batch that is large enough for all ways of every kernel.
 pub const MANY: usize = 512;
 
 /// Returns outcomes as a report.

@@ -24,7 +24,7 @@ use crate::request::Request;
 use crate::stats::Centre;
 use crate::studies::{ATOMIC_TITLE, NPCRYPTBENCH_TITLE};
 use sealane_transform::{
-    ASYMMETRIC_LANES, Algorithm, Asymmetric, Direction, Kernels, Mix, PACKET_KERNELS, TEN, Tier,
+    ASYMMETRIC_WAYS, Algorithm, Asymmetric, Direction, Kernels, Mix, PACKET_KERNELS, TEN, Tier,
     instruction_mix,
 };
 use std::io::Write;
@@ -332,7 +332,7 @@ impl Teller<'_> {
         let algorithms: Vec<Algorithm> = touching.iter().filter_map(|name| name.parse().ok()).collect();
         let (mut rows, mut states) = (Vec::new(), Vec::new());
         for cache in CacheState::ALL {
-            // Only comparable kernels are used: lanes, which some of them lack, would hide the location of messages.
+            // Only comparable kernels are used: several messages side by side, which some of them lack, would hide the location of messages.
             let tiers = vec![Some(Tier::Native)];
             rows.extend(self.rows(&SpeedOptions {
                 algorithms: algorithms.clone(),
@@ -380,7 +380,7 @@ impl Teller<'_> {
         let options = PublicKeyOptions {
             algorithms: Asymmetric::ALL.to_vec(),
             tiers: tiers.map(Some).to_vec(),
-            batches: vec![ASYMMETRIC_LANES],
+            batches: vec![ASYMMETRIC_WAYS],
             rule: self.rule,
             ..PublicKeyOptions::default()
         };

@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use sealane_transform::{Aead, AeadJob, AeadKey, Algorithm, Buffer, Direction, Kernels};
 use std::ops::{AddAssign, Range};
 
-/// The bytes per call if messages do not share lanes, so that a call is short for every algorithm.
+/// The bytes per call if messages are not computed side by side, so that a call is short for every algorithm.
 const STEP_BYTES: usize = 8 << 10;
 
 /// Random bytes of an arena before they repeat.

@@ -207,7 +207,7 @@ const fn unit(peer: &'static str, suite: &'static str, material_bytes: usize) ->
     Unit { peer, suite, material_bytes }
 }
 
-/// The study's algorithms as in its time; the same with its hardware, simulated; the same in lanes; and present-day
+/// The study's algorithms as in its time; the same with its hardware, simulated; the same side by side; and present-day
 /// ones.
 pub(crate) const UNITS: [Unit; 14] = [
     unit(NATIVE, "aes-128-cbc+hmac-sha1-96", 36),

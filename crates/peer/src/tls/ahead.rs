@@ -2,7 +2,7 @@
 //!
 //! The library computes the agreement of one connection inside the call that reads its ClientHello. A thread that
 //! serves several arrivals finds their shares beforehand, without taking them from the sockets, and has all their
-//! agreements computed by one engine, which fills its lanes with them.
+//! agreements computed by one engine, which computes them side by side.
 //!
 //! Guarantees: an agreement serves the one connection that it was computed for, once, and only for the very share
 //! that it was computed from; an unused one is wiped when its connection goes on; an arrival without one, and a share

@@ -144,12 +144,12 @@ fn without_work(socket: &Path, client: &mut Client, seconds: f64) {
     asleep(socket, client, seconds);
 }
 
-/// Prints the time of one signature in this thread, alone, in lanes, and in the steps of one that two threads share: no service
+/// Prints the time of one signature in this thread, alone, side by side, and in the steps of one that two threads share: no service
 /// can undercut it.
 fn floors(kernels: Kernels, key: &PrivateKey, seconds: f64) {
     let request = Request { key, operation: Operation::SignPkcs1(Some(Hash::Sha256)), content: &[7; 32] };
     println!("RSA-2048 signatures of one thread, medians:");
-    let lanes = |count: usize| {
+    let ways = |count: usize| {
         let answers = run_together(&kernels, &vec![request; count]);
         assert!(answers.iter().all(Result::is_ok));
     };
@@ -157,9 +157,9 @@ fn floors(kernels: Kernels, key: &PrivateKey, seconds: f64) {
     let (halves, _) = begin();
     let [p, q] = [Prime::P, Prime::Q].map(|prime| halves.half(prime).expect("a half"));
     let steps: [(&str, u32, &dyn Fn()); 6] = [
-        ("AWS-LC, alone", 1, &|| lanes(1)),
-        ("four in lanes", 4, &|| lanes(4)),
-        ("eight in lanes", 8, &|| lanes(8)),
+        ("AWS-LC, alone", 1, &|| ways(1)),
+        ("four in lanes", 4, &|| ways(4)),
+        ("eight in lanes", 8, &|| ways(8)),
         ("begin halves", 1, &|| begin().1.renew()),
         ("one half", 1, &|| drop(halves.half(Prime::P))),
         ("join and check", 1, &|| drop(halves.join(&p, &q).expect("an answer"))),

@@ -57,7 +57,7 @@ fn signatures_that_wait_are_made_together_and_each_is_right() {
             }
         }
         match Kernels::best().isa() {
-            Isa::Portable => skip::skip("this processor has no lanes"),
+            Isa::Portable => skip::skip("this processor computes one at a time"),
             _ => assert!(client.status().unwrap().batches - batches < 100, "none were made together"),
         }
         // A content that is no representative is refused, and harms no other.

@@ -1,9 +1,9 @@
 //! Compares batches of public-key operations with single ones by AWS-LC: whether a batch of any size is ever slower,
-//! and, with forced lanes, the costs that descriptors hold.
+//! and, with forced ways, the costs that descriptors hold.
 
 use std::hint::black_box;
 
-use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, AsymmetricJob, AsymmetricStep};
+use sealane_transform::{ASYMMETRIC_WAYS, Asymmetric, AsymmetricJob, AsymmetricStep};
 
 use super::{COUNTS, Cell, Lengths, Options, PAIRS, SLACK, Verdict, pairs_of, verdict_of};
 
@@ -44,25 +44,25 @@ impl Subject {
         Cell { subject: 0, count, lengths: Lengths::Equal(0), pairs }
     }
 
-    /// Prints what lanes cost, and from which number of operations on they pay.
+    /// Prints what ways cost, and from which number of operations on they pay.
     fn costs(&self, options: &Options, slice_seconds: f64) {
         let cells: Vec<Cell> =
-            (1..=ASYMMETRIC_LANES).map(|count| self.cell(options, count, PAIRS[0], slice_seconds)).collect();
-        let ([single, _], [_, batch]) = (cells[0].seconds(), cells[ASYMMETRIC_LANES - 1].seconds());
+            (1..=ASYMMETRIC_WAYS).map(|count| self.cell(options, count, PAIRS[0], slice_seconds)).collect();
+        let ([single, _], [_, batch]) = (cells[0].seconds(), cells[ASYMMETRIC_WAYS - 1].seconds());
         let least = cells.iter().find(|cell| cell.ratio().0 > 1.0).map(|cell| cell.count);
-        let (ratio, low, high) = cells[ASYMMETRIC_LANES - 1].ratio();
+        let (ratio, low, high) = cells[ASYMMETRIC_WAYS - 1].ratio();
         println!(
             "{:24} single {:.0} ns, four {:.0} ns, eight {:.0} ns; pays from {}; eight: {ratio:.2} ({low:.2} to {high:.2})",
             self.name(),
             single * 1e9,
-            cells[ASYMMETRIC_LANES / 2 - 1].seconds()[1] * 1e9,
+            cells[ASYMMETRIC_WAYS / 2 - 1].seconds()[1] * 1e9,
             batch * 1e9,
             least.map_or_else(|| "never".to_owned(), |least| least.to_string()),
         );
     }
 }
 
-/// Measures every kind of operation, by as many at a time as run in lanes; returns the worst verdict.
+/// Measures every kind of operation, by as many at a time as run side by side; returns the worst verdict.
 pub(super) fn run(options: &Options) -> Verdict {
     let steps = |algorithm: Asymmetric| algorithm.steps().iter().map(move |step| (algorithm, *step));
     let subjects: Vec<Subject> = Asymmetric::ALL
@@ -74,7 +74,7 @@ pub(super) fn run(options: &Options) -> Verdict {
                 || options.names.iter().any(|name| subject.name().contains(name.as_str()))
         })
         .collect();
-    let counts = if options.is_forced { ASYMMETRIC_LANES } else { COUNTS.len() };
+    let counts = if options.is_forced { ASYMMETRIC_WAYS } else { COUNTS.len() };
     let slices = (2 * PAIRS[0] * counts * subjects.len()).max(1) as f64;
     let slice_seconds = options.seconds / slices;
     let mut worst = Verdict::Holds;
@@ -83,10 +83,10 @@ pub(super) fn run(options: &Options) -> Verdict {
             subject.costs(options, slice_seconds);
             continue;
         }
-        let lanes_from = options.batch.asymmetric_least(&(subject.step.sample)());
+        let ways_from = options.batch.asymmetric_least(&(subject.step.sample)());
         let mut least: Option<Cell> = None;
         // Fewer operations run by the same calls as single ones: a difference would be noise.
-        for count in COUNTS.into_iter().filter(|count| lanes_from.is_some_and(|from| *count >= from)) {
+        for count in COUNTS.into_iter().filter(|count| ways_from.is_some_and(|from| *count >= from)) {
             let mut cell = subject.cell(options, count, PAIRS[0], slice_seconds);
             if cell.verdict() != Verdict::Holds {
                 cell = subject.cell(options, count, PAIRS[1], slice_seconds);
@@ -96,7 +96,7 @@ pub(super) fn run(options: &Options) -> Verdict {
             }
         }
         let Some(least) = least else {
-            println!("{:24} never runs in lanes", subject.name());
+            println!("{:24} never runs side by side", subject.name());
             continue;
         };
         let (ratio, low, high) = least.ratio();

@@ -9,7 +9,7 @@
 //! *undecided* otherwise. Cells that do not hold are measured again, longer, while time is left. The exit status is 0
 //! if all hold, 1 if one is broken, 3 if one is undecided.
 //!
-//! `--tier batch` compares lanes with single messages even if the dispatcher would not use lanes, and prints the
+//! `--tier batch` compares ways with single messages even if the dispatcher would not use ways, and prints the
 //! number of messages from which on they pay: the descriptors' costs are derived from this. `--raw` writes every pair
 //! as JSON.
 //!
@@ -34,7 +34,7 @@ use sealane_transform::{
     Direction, Isa, Kernels, Tier,
 };
 
-/// Numbers of messages: around every width of lanes to 64.
+/// Numbers of messages: around every width of ways to 64.
 const COUNTS: [usize; 17] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 24, 32, 33, 48, 64];
 
 /// The share by which a batch may seem slower, because no measurement is exact.
@@ -463,7 +463,7 @@ fn tell(options: &Options, subjects: &[Subject], cells: &[Cell]) -> Verdict {
             continue;
         };
         let (ratio, low, high) = least.ratio();
-        let lanes = if options.is_forced {
+        let ways = if options.is_forced {
             let pays = |cell: &&Cell| cell.lengths == Lengths::Equal(1408) && cell.ratio().1 > 1.0;
             own().find(pays).map(|cell| cell.count)
         } else {
@@ -473,7 +473,7 @@ fn tell(options: &Options, subjects: &[Subject], cells: &[Cell]) -> Verdict {
             "{:28} {:9} lanes from {:>5}; least {ratio:.3} ({low:.3} to {high:.3}) with {} of {} bytes",
             subject.name(),
             format!("{worst:?}").to_lowercase(),
-            lanes.map_or_else(|| "never".to_owned(), |count| count.to_string()),
+            ways.map_or_else(|| "never".to_owned(), |count| count.to_string()),
             least.count,
             least.lengths.name(),
         );

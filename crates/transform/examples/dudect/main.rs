@@ -14,7 +14,7 @@ mod welch;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sealane_transform::{ASYMMETRIC_LANES, AsymmetricJob, Kernels, Tier};
+use sealane_transform::{ASYMMETRIC_WAYS, AsymmetricJob, Kernels, Tier};
 use welch::{Class, LEAK, Verdict, measure};
 
 fn main() -> ExitCode {
@@ -41,10 +41,10 @@ fn main() -> ExitCode {
     for entry in entries::all().into_iter().filter(|entry| entry.name.contains(&wanted)) {
         for &tier in &tiers {
             let Ok(kernels) = Kernels::select(Some(tier), None) else { continue };
-            let lanes = if tier == Tier::Batch { ASYMMETRIC_LANES } else { 1 };
+            let ways = if tier == Tier::Batch { ASYMMETRIC_WAYS } else { 1 };
             let verdict = measure(
                 budget,
-                |class| -> Vec<_> { (0..lanes).map(|_| (entry.secret)(class)).collect() },
+                |class| -> Vec<_> { (0..ways).map(|_| (entry.secret)(class)).collect() },
                 |secrets| -> Vec<_> {
                     secrets.iter().map(|secret| AsymmetricJob::new((entry.build)(secret))).collect()
                 },

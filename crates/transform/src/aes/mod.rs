@@ -13,13 +13,13 @@ pub(crate) mod vector;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, Words, block_after_block,
+    Alone, CipherDescriptor, CipherWays, LeastBytes, PeerNames, Promise, Words, block_after_block,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Isa, Tier};
 use crate::job::Buffer;
 use crate::modes::{Direction, Mode};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, Event, trace_blocks};
 
@@ -65,7 +65,7 @@ const ANY: CipherDescriptor = CipherDescriptor {
     expand: |_| None,
     alone,
     has_instructions: |features| features.avx2.is_some(),
-    lanes: LANES,
+    ways: WAYS,
     trace,
     words,
     peers: PeerNames::NONE,
@@ -125,18 +125,18 @@ fn words(key: &Schedule) -> Option<Words> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-const LANES: Option<CipherLanes> = None;
+const WAYS: Option<CipherWays> = None;
 
-/// Lanes are for sealing by CBC only: in other modes one message keeps the AES units busy, and lanes would only add
+/// Ways are for sealing by CBC only: in other modes one message keeps the AES units busy, and ways would only add
 /// transpositions.
 #[cfg(target_arch = "x86_64")]
-const LANES: Option<CipherLanes> = Some(CipherLanes {
+const WAYS: Option<CipherWays> = Some(CipherWays {
     cost: |mode, direction, isa, count| match (mode.can_cut(direction), isa) {
         (_, Isa::Portable) => None,
-        (true, _) => Some(LaneCost::NEVER),
-        // Few jobs take eight lanes, and more take 32.
-        (false, Isa::Avx512) if count > 32 => Some(LaneCost { few: 5, fixed_bytes: 640, job_bytes: 60 }),
-        (false, _) => Some(LaneCost { few: 2, fixed_bytes: 256, job_bytes: 72 }),
+        (true, _) => Some(WaysCost::NEVER),
+        // Few jobs take eight ways, and more take 32.
+        (false, Isa::Avx512) if count > 32 => Some(WaysCost { few: 5, fixed_bytes: 640, job_bytes: 60 }),
+        (false, _) => Some(WaysCost { few: 2, fixed_bytes: 256, job_bytes: 72 }),
     },
     least_bytes: LeastBytes { chained: 600, free: usize::MAX },
     cut: None,

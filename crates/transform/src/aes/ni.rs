@@ -90,9 +90,9 @@ unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
     let mut made = input;
     if HOW == CTR {
         for (n, made) in made.iter_mut().enumerate() {
-            *made = chain.plus((n * B::LANES) as u32).reverse();
+            *made = chain.plus((n * B::WAYS) as u32).reverse();
         }
-        *chain = chain.plus((N * B::LANES) as u32);
+        *chain = chain.plus((N * B::WAYS) as u32);
     }
     match HOW {
         ECB_OPEN | CBC_OPEN => rounds::<B, N, true>(key, &mut made),

@@ -12,11 +12,11 @@ use crate::simd::{methods, op};
 /// AES on as many messages as the vector has blocks.
 pub(crate) trait Blocks: Copy {
     /// Messages side by side.
-    const LANES: usize;
+    const WAYS: usize;
     /// Whether there are registers for the blocks before and after the present ones.
     const AHEAD: bool;
     /// Bytes of a vector.
-    const BYTES: usize = 16 * Self::LANES;
+    const BYTES: usize = 16 * Self::WAYS;
     fn zero() -> Self;
     fn xor(self, other: Self) -> Self;
     fn encrypt(self, key: Self) -> Self;
@@ -28,27 +28,27 @@ pub(crate) trait Blocks: Copy {
     /// Adds one to the 128-bit number in each block.
     fn increment(self) -> Self;
 
-    /// Reads `LANES` blocks.
+    /// Reads `WAYS` blocks.
     ///
     /// # Safety
-    /// `LANES` blocks at `from` are readable, with any alignment, as for all reads here.
+    /// `WAYS` blocks at `from` are readable, with any alignment, as for all reads here.
     #[inline(always)]
     unsafe fn load(from: *const [u8; 16]) -> Self {
-        // SAFETY: the contract: `LANES` blocks are a vector.
+        // SAFETY: the contract: `WAYS` blocks are a vector.
         unsafe { Self::read(from.cast()) }
     }
 
-    /// Writes `LANES` blocks.
+    /// Writes `WAYS` blocks.
     ///
     /// # Safety
-    /// `LANES` blocks at `to` are writable, with any alignment, as for all writes here.
+    /// `WAYS` blocks at `to` are writable, with any alignment, as for all writes here.
     #[inline(always)]
     unsafe fn store(self, to: *mut [u8; 16]) {
-        // SAFETY: the contract: `LANES` blocks are a vector.
+        // SAFETY: the contract: `WAYS` blocks are a vector.
         unsafe { self.write(to.cast()) }
     }
 
-    /// Reads one block into all lanes.
+    /// Reads one block into every element.
     ///
     /// # Safety
     /// One block at `from` is readable.
@@ -57,13 +57,13 @@ pub(crate) trait Blocks: Copy {
     /// Reads a block of each message.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 16 readable bytes at each plus `offset`.
+    /// `rows` has `WAYS` pointers, with 16 readable bytes at each plus `offset`.
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self;
 
     /// Writes a block of each message, the inverse of [`Self::load_rows`].
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 16 writable bytes at each plus `offset`.
+    /// `rows` has `WAYS` pointers, with 16 writable bytes at each plus `offset`.
     unsafe fn store_rows(self, rows: *const *mut u8, offset: usize);
 
     /// Adds `from` and the numbers after it to the lowest words of the blocks.
@@ -111,7 +111,7 @@ pub(crate) struct Two(pub(crate) __m256i);
 pub(crate) struct Four(pub(crate) __m512i);
 
 impl Blocks for One {
-    const LANES: usize = 1;
+    const WAYS: usize = 1;
     const AHEAD: bool = false;
     methods! {
         zero() = _mm_setzero_si128();
@@ -200,7 +200,7 @@ impl Blocks for One {
 }
 
 impl Blocks for Two {
-    const LANES: usize = 2;
+    const WAYS: usize = 2;
     const AHEAD: bool = false;
     methods! {
         zero() = _mm256_setzero_si256();
@@ -235,7 +235,7 @@ impl Blocks for Two {
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
         op!({
-            let block = |lane: usize| _mm_loadu_si128((*rows.add(lane)).add(offset).cast());
+            let block = |way: usize| _mm_loadu_si128((*rows.add(way)).add(offset).cast());
             _mm256_set_m128i(block(1), block(0))
         })
     }
@@ -246,7 +246,7 @@ impl Blocks for Two {
         // SAFETY: the contract: two rows, each with a block to write at `offset`; the module's contract for
         // the features.
         unsafe {
-            let to = |lane: usize| (*rows.add(lane)).add(offset).cast();
+            let to = |way: usize| (*rows.add(way)).add(offset).cast();
             _mm_storeu_si128(to(0), _mm256_castsi256_si128(self.0));
             _mm_storeu_si128(to(1), _mm256_extracti128_si256::<1>(self.0));
         }
@@ -301,7 +301,7 @@ impl Blocks for Two {
 }
 
 impl Blocks for Four {
-    const LANES: usize = 4;
+    const WAYS: usize = 4;
     const AHEAD: bool = true;
     methods! {
         zero() = _mm512_setzero_si512();
@@ -335,8 +335,8 @@ impl Blocks for Four {
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
         op!({
-            let block = |lane: usize| _mm_loadu_si128((*rows.add(lane)).add(offset).cast());
-            let pair = |lane: usize| _mm256_set_m128i(block(lane + 1), block(lane));
+            let block = |way: usize| _mm_loadu_si128((*rows.add(way)).add(offset).cast());
+            let pair = |way: usize| _mm256_set_m128i(block(way + 1), block(way));
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(pair(0)), pair(2))
         })
     }
@@ -347,7 +347,7 @@ impl Blocks for Four {
         // SAFETY: the contract: four rows, each with a block to write at `offset`; the module's contract for
         // the features.
         unsafe {
-            let to = |lane: usize| (*rows.add(lane)).add(offset).cast();
+            let to = |way: usize| (*rows.add(way)).add(offset).cast();
             _mm_storeu_si128(to(0), _mm512_castsi512_si128(self.0));
             _mm_storeu_si128(to(1), _mm512_extracti32x4_epi32::<1>(self.0));
             _mm_storeu_si128(to(2), _mm512_extracti32x4_epi32::<2>(self.0));

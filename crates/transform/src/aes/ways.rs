@@ -1,14 +1,14 @@
-//! AES over many messages: 32 lanes by VAES, 8 by AES-NI. Constant time.
+//! AES over many messages: 32 ways by VAES, 8 by AES-NI. Constant time.
 //!
 //! CBC encryption is one long chain of rounds per message; eight vectors of independent messages hide its latency.
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
 use super::Key;
 use super::vector::{Blocks, Four, One};
-use crate::cipher_ways::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
+use crate::cipher_ways::{Alone, HandOver, WaysKernel, Rows, few_ways_do};
 use crate::isa::Features;
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
@@ -18,14 +18,14 @@ use crate::wipe::wipe;
 /// Vectors in flight.
 pub(crate) const GROUPS: usize = 8;
 
-/// Keys and chains of `L = GROUPS * B::LANES` lanes. Keys come first, so that no load of them crosses a cache line.
+/// Keys and chains of `L = GROUPS * B::WAYS` ways. Keys come first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
 pub(crate) struct Chains<'k, B, const L: usize> {
     keys: [[[u8; 16]; L]; 15],
     /// For CBC: the last sealed block. For CTR: the counter, least significant byte first.
     chain: [[u8; 16]; L],
     rounds: usize,
-    /// The owner of each lane's keys.
+    /// The owner of each way's keys.
     held: [Option<&'k Key>; L],
     vector: PhantomData<B>,
 }
@@ -38,21 +38,21 @@ impl<B, const L: usize> Drop for Chains<'_, B, L> {
 }
 
 impl<'k, B: Blocks, const L: usize> Chains<'k, B, L> {
-    /// Makes lanes for keys with that many rounds, at most 14.
+    /// Makes ways for keys with that many rounds, at most 14.
     pub(crate) fn new(rounds: usize) -> Self {
         let (keys, chain) = ([[[0; 16]; L]; 15], [[0; 16]; L]);
         Self { keys, chain, rounds, held: [None; L], vector: PhantomData }
     }
 
-    /// Gives a lane a key for one direction.
-    pub(crate) fn hold(&mut self, lane: usize, key: &'k Key, direction: Direction) {
-        if self.held[lane].is_some_and(|held| core::ptr::eq(held, key)) {
+    /// Gives a way a key for one direction.
+    pub(crate) fn hold(&mut self, way: usize, key: &'k Key, direction: Direction) {
+        if self.held[way].is_some_and(|held| core::ptr::eq(held, key)) {
             return;
         }
-        self.held[lane] = Some(key);
+        self.held[way] = Some(key);
         let from = if direction == Direction::Decrypt { &key.decrypt } else { &key.encrypt };
-        for (lanes, key) in self.keys[..=self.rounds].iter_mut().zip(from) {
-            lanes[lane] = *key;
+        for (ways, key) in self.keys[..=self.rounds].iter_mut().zip(from) {
+            ways[way] = *key;
         }
     }
 
@@ -61,47 +61,47 @@ impl<'k, B: Blocks, const L: usize> Chains<'k, B, L> {
         self.rounds
     }
 
-    /// Returns a lane's chain.
-    pub(crate) fn chain(&mut self, lane: usize) -> &mut [u8; 16] {
-        &mut self.chain[lane]
+    /// Returns a way's chain.
+    pub(crate) fn chain(&mut self, way: usize) -> &mut [u8; 16] {
+        &mut self.chain[way]
     }
 
-    /// Returns whether all lanes that have a key have the same one, which is then loaded once for all vectors.
+    /// Returns whether all ways that have a key have the same one, which is then loaded once for all vectors.
     #[inline(always)]
     pub(crate) fn have_one_key(&self) -> bool {
         let first = self.held[0].map_or(core::ptr::null(), core::ptr::from_ref);
         self.held.iter().flatten().all(|&held| core::ptr::eq(held, first))
     }
 
-    /// Returns the key of a round for a group of lanes.
+    /// Returns the key of a round for a group of ways.
     #[inline(always)]
     pub(crate) fn key<const ONE_KEY: bool>(&self, round: usize, n: usize) -> B {
         let keys = self.keys[round].as_ptr();
-        // SAFETY: L = GROUPS * LANES keys a round, rounds at most 14.
-        unsafe { if ONE_KEY { B::broadcast(keys) } else { B::load(keys.add(n * B::LANES)) } }
+        // SAFETY: L = GROUPS * WAYS keys a round, rounds at most 14.
+        unsafe { if ONE_KEY { B::broadcast(keys) } else { B::load(keys.add(n * B::WAYS)) } }
     }
 
-    /// Returns the chains of all lanes.
+    /// Returns the chains of all ways.
     #[inline(always)]
     pub(crate) fn loaded(&self) -> [B; GROUPS] {
         let mut chain = [B::zero(); GROUPS];
         for (n, chain) in chain.iter_mut().enumerate() {
-            // SAFETY: L = GROUPS * LANES blocks.
-            *chain = unsafe { B::load(self.chain.as_ptr().add(n * B::LANES)) };
+            // SAFETY: L = GROUPS * WAYS blocks.
+            *chain = unsafe { B::load(self.chain.as_ptr().add(n * B::WAYS)) };
         }
         chain
     }
 
-    /// Keeps the chains of all lanes.
+    /// Keeps the chains of all ways.
     #[inline(always)]
     pub(crate) fn keep(&mut self, chain: [B; GROUPS]) {
         for (n, chain) in chain.into_iter().enumerate() {
-            // SAFETY: L = GROUPS * LANES blocks.
-            unsafe { chain.store(self.chain.as_mut_ptr().add(n * B::LANES)) };
+            // SAFETY: L = GROUPS * WAYS blocks.
+            unsafe { chain.store(self.chain.as_mut_ptr().add(n * B::WAYS)) };
         }
     }
 
-    /// Runs one round of every lane, neither the first nor the last.
+    /// Runs one round of every way, neither the first nor the last.
     #[inline(always)]
     fn round<const DECRYPT: bool, const ONE_KEY: bool>(&self, round: usize, block: &mut [B; GROUPS]) {
         for (n, block) in block.iter_mut().enumerate() {
@@ -111,16 +111,16 @@ impl<'k, B: Blocks, const L: usize> Chains<'k, B, L> {
     }
 }
 
-/// Lanes of a mode.
+/// Ways of a mode.
 #[repr(C, align(64))]
-pub(crate) struct AesLanes<'k, B, const L: usize> {
+pub(crate) struct AesWays<'k, B, const L: usize> {
     chains: Chains<'k, B, L>,
     mode: Mode,
     direction: Direction,
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
 }
 
-impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
+impl<B: Blocks, const L: usize> AesWays<'_, B, L> {
     fn new(
         mode: Mode,
         direction: Direction,
@@ -130,14 +130,14 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         Self { chains: Chains::new(rounds), mode, direction, crypt_chunks }
     }
 
-    /// `HOW` selects ECB in both directions, CBC in both directions, or CTR. `ONE_KEY` says that all lanes with a
+    /// `HOW` selects ECB in both directions, CBC in both directions, or CTR. `ONE_KEY` says that all ways with a
     /// message have the same key.
     ///
     /// The next block is loaded and the last one stored between the rounds of a block: its rounds fill the queue of
     /// their execution units, so instructions behind them would not be issued.
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn chunks<const HOW: u8, const DECRYPT: bool, const ONE_KEY: bool>(
         &mut self,
@@ -149,16 +149,16 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         for _ in 0..chunks {
             macro_rules! load {
                 ($n:expr, $number:expr) => {
-                    // SAFETY: LANES rows from n * LANES on, each with a chunk to read, by the contract;
+                    // SAFETY: WAYS rows from n * WAYS on, each with a chunk to read, by the contract;
                     // $number is below 4.
-                    unsafe { B::load_rows(rows.source.as_ptr().add($n * B::LANES), 16 * $number) }
+                    unsafe { B::load_rows(rows.source.as_ptr().add($n * B::WAYS), 16 * $number) }
                 };
             }
             macro_rules! store {
                 ($n:expr, $number:expr) => {
-                    // SAFETY: LANES rows from n * LANES on, each with a chunk to write, by the contract;
+                    // SAFETY: WAYS rows from n * WAYS on, each with a chunk to write, by the contract;
                     // $number is below 4.
-                    unsafe { made[$n].store_rows(rows.destination.as_ptr().add($n * B::LANES), 16 * $number) }
+                    unsafe { made[$n].store_rows(rows.destination.as_ptr().add($n * B::WAYS), 16 * $number) }
                 };
             }
             macro_rules! block {
@@ -214,10 +214,10 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         self.chains.keep(chain);
     }
 
-    /// See [`LaneKernel::crypt_chunks`].
+    /// See [`WaysKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let one_key = self.chains.have_one_key();
@@ -243,27 +243,27 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
     }
 }
 
-impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+impl<'k, B: Blocks, const L: usize> WaysKernel<'k, L> for AesWays<'k, B, L> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Some(key) = super::key_of(key) else { return };
-        let chain = self.chains.chain(lane);
+        let chain = self.chains.chain(way);
         *chain = *iv;
         if self.mode == Mode::Ctr {
             chain.reverse();
         }
         let direction = if self.mode == Mode::Ctr { Direction::Encrypt } else { self.direction };
-        self.chains.hold(lane, key, direction);
+        self.chains.hold(way, key, direction);
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        let mut iv = *self.chains.chain(lane);
+    fn finish(&mut self, way: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let mut iv = *self.chains.chain(way);
         if self.mode == Mode::Ctr {
             iv.reverse();
         }
@@ -272,22 +272,22 @@ impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
 }
 
 /// # Safety
-/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AES-NI, SSE4.1, SSSE3 and AVX2.
+/// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AES-NI, SSE4.1, SSSE3 and AVX2.
 #[target_feature(enable = "aes,sse4.1,ssse3,avx2")]
-unsafe fn run_avx2(kernel: &mut AesLanes<'_, One, 8>, rows: &mut Rows<8>, chunks: usize) {
+unsafe fn run_avx2(kernel: &mut AesWays<'_, One, 8>, rows: &mut Rows<8>, chunks: usize) {
     // SAFETY: the contract of this function is that of `go`, and it has the features of One.
     unsafe { kernel.go(rows, chunks) }
 }
 
 /// # Safety
-/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VL, and VAES.
+/// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VL, and VAES.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,vaes")]
-unsafe fn run_avx512(kernel: &mut AesLanes<'_, Four, 32>, rows: &mut Rows<32>, chunks: usize) {
+unsafe fn run_avx512(kernel: &mut AesWays<'_, Four, 32>, rows: &mut Rows<32>, chunks: usize) {
     // SAFETY: the contract of this function is that of `go`, and it has the features of Four.
     unsafe { kernel.go(rows, chunks) }
 }
 
-/// Runs AES in 32 lanes of VAES, or in eight of AES-NI if there are few messages.
+/// Runs AES 32 ways at once by VAES, or eight by AES-NI if there are few messages.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,
@@ -299,14 +299,14 @@ pub(crate) fn run_widest(
     // All jobs are of one algorithm.
     let first = order.first().and_then(|&first| super::key_of(jobs[usize::from(first)].key.schedule()));
     let rounds = first.map_or(0, |key| key.rounds);
-    let narrow = few_lanes_do(jobs, order, 8, 32, (7, 2));
+    let narrow = few_ways_do(jobs, order, 8, 32, (7, 2));
     match (features.avx512.filter(|_| !narrow), features.avx2) {
         (Some(_), _) => {
-            let kernel = &mut AesLanes::<Four, 32>::new(mode, direction, rounds, run_avx512);
+            let kernel = &mut AesWays::<Four, 32>::new(mode, direction, rounds, run_avx512);
             crate::cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
         (_, Some(_)) => {
-            let kernel = &mut AesLanes::<One, 8>::new(mode, direction, rounds, run_avx2);
+            let kernel = &mut AesWays::<One, 8>::new(mode, direction, rounds, run_avx2);
             crate::cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
         _ => {}

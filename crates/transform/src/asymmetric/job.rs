@@ -4,7 +4,7 @@ use core::fmt;
 
 use zeroize::Zeroizing;
 
-use super::{ASYMMETRIC_WINDOW, Answer, LaneCosts, Task};
+use super::{ASYMMETRIC_WINDOW, Answer, WaysCosts, Task};
 use crate::algorithm::Asymmetric;
 use crate::isa::{Features, Isa};
 
@@ -54,7 +54,7 @@ macro_rules! operations {
                 match self { $( Self::$name(task) => task.renewed().map(Self::$name), )* }
             }
 
-            pub(crate) fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+            pub(crate) fn costs(&self, isa: Isa) -> Option<WaysCosts> {
                 match self { $( Self::$name(task) => task.costs(isa), )* }
             }
 
@@ -74,10 +74,10 @@ macro_rules! operations {
                 match self { $( Self::$name(task) => task.native(), )* }
             }
 
-            /// Computes as many operations of the first one's class as a call takes, with the widest lanes of these
+            /// Computes as many operations of the first one's class as a call takes, with the widest ways of these
             /// features. An operation of another class has no answer.
             #[cfg(target_arch = "x86_64")]
-            pub(crate) fn lanes(features: Features, operations: &[&Self], answers: &mut [Answer]) {
+            pub(crate) fn ways(features: Features, operations: &[&Self], answers: &mut [Answer]) {
                 match operations.first() {
                     $(
                         Some(Self::$name(_)) => {
@@ -90,8 +90,8 @@ macro_rules! operations {
                                 })
                                 .collect();
                             match (features.avx512, features.avx2) {
-                                (Some(token), _) => Task::lanes(token, &tasks, answers),
-                                (None, Some(token)) => Task::narrow_lanes(token, &tasks, answers),
+                                (Some(token), _) => Task::ways(token, &tasks, answers),
+                                (None, Some(token)) => Task::narrow_ways(token, &tasks, answers),
                                 (None, None) => {}
                             }
                         }

@@ -14,13 +14,13 @@ mod task;
 pub(crate) use descriptor::AsymmetricDescriptor;
 pub use descriptor::{AsymmetricFacts, AsymmetricStep};
 pub use job::{AsymmetricJob, AsymmetricOperation, Refusal};
-pub(crate) use task::{Class, LaneCosts, Task};
+pub(crate) use task::{Class, WaysCosts, Task};
 
 /// An operation's result.
 pub(crate) type Answer = Result<zeroize::Zeroizing<Vec<u8>>, Refusal>;
 
-/// Jobs side by side in a full batch: 64-bit lanes of a zmm register.
-pub const ASYMMETRIC_LANES: usize = 8;
+/// Jobs side by side in a full batch: the 64-bit elements of a zmm register.
+pub const ASYMMETRIC_WAYS: usize = 8;
 
 /// Jobs that are sorted into batches at a time, and so the most that a call of a kernel takes.
 pub(crate) const ASYMMETRIC_WINDOW: usize = 64;

@@ -1,6 +1,6 @@
 //! BLAKE3, unkeyed, 256-bit digests; O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3" (2020).
 //!
-//! Only the reference is ours: the authors' crate uses the instructions, and runs lanes within one long message.
+//! Only the reference is ours: the authors' crate uses the instructions, and runs parts of one long message side by side.
 
 use ::blake3::Hasher;
 use ::blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};

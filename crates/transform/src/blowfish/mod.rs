@@ -11,16 +11,16 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::cipher_ways::{HandOver, Interleave};
 #[cfg(target_arch = "x86_64")]
-use crate::cipher_ways::{few_lanes_do, one_key};
+use crate::cipher_ways::{few_ways_do, one_key};
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    Alone, CipherDescriptor, CipherWays, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, trace_blocks};
 
@@ -44,14 +44,14 @@ pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Blowfish(Key::new(key))),
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
-    lanes: Some(CipherLanes {
+    ways: Some(CipherWays {
         cost: |_, direction, _, _| {
             let fixed_bytes = if direction == Direction::Decrypt { 256 } else { 192 };
-            Some(LaneCost { few: 1, fixed_bytes, job_bytes: 24 })
+            Some(WaysCost { few: 1, fixed_bytes, job_bytes: 24 })
         },
         least_bytes: LeastBytes { chained: 192, free: 192 },
-        cut: Some(CutFor { lanes: [6, 6, 64], set_up: 64 }),
-        run: run_lanes,
+        cut: Some(CutFor { ways: [6, 6, 64], set_up: 64 }),
+        run: run_ways,
     }),
     trace: |key, data, sink| {
         let Schedule::Blowfish(key) = key else { return };
@@ -71,12 +71,12 @@ pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
 block_after_block!(by_reference, Blowfish => reference::plain);
 block_after_block!(unrolled, Blowfish => ways::one);
 
-/// This many busy lanes of 64 are no faster than as many single messages.
+/// This many busy ways of 64 are no faster than as many single messages.
 #[cfg(target_arch = "x86_64")]
 const PERMUTED_FEW: usize = 5;
 
-/// Runs Blowfish in lanes: in 64 if one key's tables serve all of them, or in a few interleaved ones.
-fn run_lanes(
+/// Runs Blowfish side by side: 64 ways if one key's tables serve all of them, or a few that are interleaved.
+fn run_ways(
     features: Features,
     mode: Mode,
     direction: Direction,
@@ -87,13 +87,13 @@ fn run_lanes(
     #[cfg(target_arch = "x86_64")]
     if let Some(proof) = features.avx512
         && one_key(jobs, order)
-        && !few_lanes_do(jobs, order, ways::LANES, permuted::LANES, (19, 4))
+        && !few_ways_do(jobs, order, ways::WAYS, permuted::WAYS, (19, 4))
     {
         let kernel = &mut permuted::Permuted::new(proof, mode, direction);
         return crate::cipher_ways::run_jobs(kernel, jobs, order, &hand_over.at(PERMUTED_FEW));
     }
     let kernel =
-        ways::BlowfishLanes::<{ ways::LANES }>::new(mode, direction, features.avx2);
+        ways::BlowfishWays::<{ ways::WAYS }>::new(mode, direction, features.avx2);
     crate::cipher_ways::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 

@@ -2,16 +2,16 @@
 //!
 //! Each of the four bytes of an S-box's output has a table of 256: two permutations and a selection make 64 look-ups.
 //! A half of a block is kept as its 16-bit words; bytes interleave to words, and a sum carries from the low words to
-//! the high ones. With keys of their own, lanes would need tables of their own; [`super::ways`] serves that
+//! the high ones. With keys of their own, ways would need tables of their own; [`super::ways`] serves that
 //! case. No table in memory is indexed, and no branch depends on data: the kernel is constant-time.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::Key;
-use crate::cipher_ways::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, WaysKernel, Rows};
 use crate::isa::Avx512;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
@@ -22,7 +22,7 @@ use crate::simd::shorts::Shorts;
 use crate::wipe::wipe;
 
 /// Messages side by side.
-pub(crate) const LANES: usize = 2 * <Z as Shorts>::SHORTS;
+pub(crate) const WAYS: usize = 2 * <Z as Shorts>::SHORTS;
 
 /// One key's tables. The bytes of an S-box, from the least significant one on.
 #[repr(C, align(64))]
@@ -69,7 +69,7 @@ const fn bytes_of_words(odd: u8) -> [u8; 64] {
 static EVEN: [u8; 64] = bytes_of_words(0);
 static ODD: [u8; 64] = bytes_of_words(1);
 
-/// Half a block of every lane: its low words and its high words, in two vectors each.
+/// Half a block of every way: its low words and its high words, in two vectors each.
 type Half = [[Z; 2]; 2];
 
 #[inline]
@@ -172,7 +172,7 @@ fn add_subkey(subkey: [u32; 2], to: &mut Half) {
     }
 }
 
-/// Transforms one block of every lane.
+/// Transforms one block of every way.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn crypt(tables: &Tables, ones: Z, block: &mut [[Z; 2]; 4]) {
@@ -201,51 +201,51 @@ impl Rounds<Z, 2> for OneKey<'_> {
     }
 }
 
-/// Lanes of one key.
+/// Ways of one key.
 pub(crate) struct Permuted {
     tables: Tables,
     /// Whether the tables are those of the key.
     filled: bool,
-    chains: Chains<LANES>,
+    chains: Chains<WAYS>,
 }
 
 impl Permuted {
-    /// Returns lanes without a key; all messages must have the same key.
+    /// Returns ways without a key; all messages must have the same key.
     pub(crate) fn new(_: Avx512, mode: Mode, direction: Direction) -> Self {
         let tables = Tables { boxes: [[[0; 256]; 4]; 4], subkeys: [[0; 2]; 18] };
         Self { tables, filled: false, chains: Chains::new(mode, direction, <Z as Shorts>::SHORTS) }
     }
 
-    /// See [`LaneKernel::crypt_chunks`].
+    /// See [`WaysKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VBMI.
+    /// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VBMI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    unsafe fn go(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    unsafe fn go(&mut self, rows: &mut Rows<WAYS>, chunks: usize) {
         let ones = core::hint::black_box(<Z as Words>::splat(u32::MAX));
-        // SAFETY: the contract of this function is that of the chains' function; 2 * SHORTS lanes.
+        // SAFETY: the contract of this function is that of the chains' function; 2 * SHORTS ways.
         unsafe { self.chains.crypt_chunks::<Z, 2>(rows, chunks, OneKey(&self.tables, ones)) };
     }
 }
 
-impl LaneKernel<'_, LANES> for Permuted {
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
+impl WaysKernel<'_, WAYS> for Permuted {
+    fn set(&mut self, way: usize, key: &Schedule, iv: &[u8; 16]) {
         if let (Schedule::Blowfish(key), false) = (key, self.filled) {
             self.tables.fill(key, self.chains.backward());
             self.filled = true;
         }
-        self.chains.set(lane, iv);
+        self.chains.set(way, iv);
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
-    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    /// The contract of [`WaysKernel::crypt_chunks`].
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<WAYS>, chunks: usize) {
         // SAFETY: made under the token, which proves the features; for the rows, the trait's contract is that
         // of `go`.
         unsafe { self.go(rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        alone(key, &self.chains.iv(lane), rest);
+    fn finish(&mut self, way: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        alone(key, &self.chains.iv(way), rest);
     }
 }

@@ -1,8 +1,8 @@
 //! Blowfish with several messages interleaved in general registers.
 //!
-//! A round waits for its table look-ups, whose latency only other messages can fill. Vectors do not help if each lane
-//! has its tables, because gathers take longer than the loads they replace; for lanes of one key see
-//! [`super::permuted`]. Each lane copies its key, so that one register reaches the tables of all. One lane is the
+//! A round waits for its table look-ups, whose latency only other messages can fill. Vectors do not help if each way
+//! has its tables, because gathers take longer than the loads they replace; for ways of one key see
+//! [`super::permuted`]. Each way copies its key, so that one register reaches the tables of all. One way is the
 //! generic tier. The look-ups leak key and data through the cache, as in every implementation by tables in memory.
 //!
 //! `unsafe`: assembly with BMI, which the token proves; the compiler would not keep constants in registers that it
@@ -17,7 +17,7 @@ use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Number of messages side by side: more would not fit the registers.
-pub(crate) const LANES: usize = 6;
+pub(crate) const WAYS: usize = 6;
 
 /// Returns a pair of subkeys; blocks and pairs are kept with their left word low.
 fn pair(key: &Key, direction: Direction, i: usize) -> u64 {
@@ -130,7 +130,7 @@ impl Round for Bmi {
     }
 }
 
-/// Transforms one block of each lane. `pair(i, n)` returns subkeys 2i and 2i + 1 of lane n, `s(n)` its boxes.
+/// Transforms one block of each way. `pair(i, n)` returns subkeys 2i and 2i + 1 of way n, `s(n)` its boxes.
 #[inline(always)]
 fn crypt<'a, const L: usize>(
     round: impl Round,
@@ -162,24 +162,24 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     *block = written(words[0]);
 }
 
-/// A lane's copy of its key, with pairs in the order of the direction.
+/// A way's copy of its key, with pairs in the order of the direction.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct LaneKey {
+struct WayKey {
     pairs: [u64; 9],
     s: [[u32; 256]; 4],
 }
 
-impl LaneKey {
+impl WayKey {
     const ZERO: Self = Self { pairs: [0; 9], s: [[0; 256]; 4] };
 }
 
 /// The batch kernel.
-pub(crate) struct BlowfishLanes<'k, const L: usize> {
-    keys: [LaneKey; L],
+pub(crate) struct BlowfishWays<'k, const L: usize> {
+    keys: [WayKey; L],
     /// The owner of each copy.
     held: [Option<&'k Key>; L],
-    /// Whether all lanes have one key: then the first copy serves every lane and the others stay out of the cache.
+    /// Whether all ways have one key: then the first copy serves every way and the others stay out of the cache.
     one_key: bool,
     /// For CBC: the last sealed block. For CTR: the counter.
     chain: [u64; L],
@@ -189,17 +189,17 @@ pub(crate) struct BlowfishLanes<'k, const L: usize> {
     bmi: Option<Avx2>,
 }
 
-impl<const L: usize> Drop for BlowfishLanes<'_, L> {
+impl<const L: usize> Drop for BlowfishWays<'_, L> {
     fn drop(&mut self) {
-        wipe(&mut self.keys, LaneKey::ZERO);
+        wipe(&mut self.keys, WayKey::ZERO);
         wipe(&mut self.chain, 0);
     }
 }
 
-impl<const L: usize> BlowfishLanes<'_, L> {
-    /// Lanes that have no key yet.
+impl<const L: usize> BlowfishWays<'_, L> {
+    /// Ways that have no key yet.
     pub(crate) fn new(mode: Mode, direction: Direction, bmi: Option<Avx2>) -> Self {
-        Self { keys: [LaneKey::ZERO; L], held: [None; L], one_key: true, chain: [0; L], mode, direction, bmi }
+        Self { keys: [WayKey::ZERO; L], held: [None; L], one_key: true, chain: [0; L], mode, direction, bmi }
     }
 
     #[inline(always)]
@@ -260,17 +260,17 @@ impl<const L: usize> BlowfishLanes<'_, L> {
     }
 }
 
-impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+impl<'k, const L: usize> Interleaved<'k, L> for BlowfishWays<'k, L> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Blowfish(key) = key else { return };
         let first = iv.as_chunks().0[0];
-        self.chain[lane] = if self.mode == Mode::Ctr { u64::from_be_bytes(first) } else { read(first) };
-        if self.held[lane].is_some_and(|held| core::ptr::eq(held, &**key)) {
+        self.chain[way] = if self.mode == Mode::Ctr { u64::from_be_bytes(first) } else { read(first) };
+        if self.held[way].is_some_and(|held| core::ptr::eq(held, &**key)) {
             return;
         }
-        self.held[lane] = Some(key);
+        self.held[way] = Some(key);
         let direction = if self.mode == Mode::Ctr { Direction::Encrypt } else { self.direction };
-        let copy = &mut self.keys[lane];
+        let copy = &mut self.keys[way];
         copy.pairs = core::array::from_fn(|i| pair(key, direction, i));
         copy.s = key.s;
         let first = self.held[0];
@@ -287,8 +287,8 @@ impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
         self.go(Portable, data);
     }
 
-    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        let chain = self.chain[lane];
+    fn finish(&mut self, way: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let chain = self.chain[way];
         let first = if self.mode == Mode::Ctr { chain.to_be_bytes() } else { written(chain) };
         let mut iv = [0; 16];
         iv[..8].copy_from_slice(&first);
@@ -298,6 +298,6 @@ impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,avx2")]
-fn run_bmi<const L: usize>(token: Avx2, kernel: &mut BlowfishLanes<'_, L>, data: &mut [[u8; CHUNK]; L]) {
+fn run_bmi<const L: usize>(token: Avx2, kernel: &mut BlowfishWays<'_, L>, data: &mut [[u8; CHUNK]; L]) {
     kernel.go(Bmi::new(token), data);
 }

@@ -132,7 +132,7 @@ const NATIVE: Option<fn(Direction, &mut AeadJob<'_>)> = None;
 #[cfg(not(target_arch = "x86_64"))]
 const NATIVE: Option<fn(Direction, &mut AeadJob<'_>)> = Some(library::seal_or_open);
 
-/// Runs the pending jobs, short ones alone and long ones in lanes.
+/// Runs the pending jobs, short ones alone and long ones side by side.
 fn instructions(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(avx2) = features.avx2 {

@@ -1,11 +1,11 @@
-//! CCM of many messages, each with its own key, nonce and lengths: their chains in 32 lanes of VAES or 8 of AES-NI,
+//! CCM of many messages, each with its own key, nonce and lengths: their chains 32 at once by VAES or 8 by AES-NI,
 //! and their streams one after the other. Constant time.
 //!
-//! A chain waits for every block, and counter mode for none; so lanes are for the chains alone. Lanes advance together
-//! until one of them ends a stretch (head, associated data, data, mask); a lane whose message is done takes the next
+//! A chain waits for every block, and counter mode for none; so ways are for the chains alone. Ways advance together
+//! until one of them ends a stretch (head, associated data, data, mask); a way whose message is done takes the next
 //! one, and one without work reads the same block again and again.
 //!
-//! `unsafe`: lanes read by raw pointers, made here from the jobs' buffers and slices.
+//! `unsafe`: ways read by raw pointers, made here from the jobs' buffers and slices.
 #![allow(unsafe_code)]
 
 use core::ptr::with_exposed_provenance;
@@ -26,7 +26,7 @@ use crate::wipe::wipe;
 /// Messages that are taken together: more would leave the caches between their stream and their chain.
 const WINDOW: usize = 128;
 
-/// The places at which each of `L` lanes reads a block, and the bytes to its next one.
+/// The places at which each of `L` ways reads a block, and the bytes to its next one.
 #[repr(align(64))]
 struct Sources<const L: usize> {
     rows: [*const u8; L],
@@ -34,7 +34,7 @@ struct Sources<const L: usize> {
 }
 
 impl<const L: usize> Sources<L> {
-    /// Moves every lane to its next block.
+    /// Moves every way to its next block.
     #[inline(always)]
     fn advance(&mut self) {
         for (row, step) in self.rows.iter_mut().zip(&self.steps) {
@@ -56,23 +56,23 @@ enum Stretch {
     DataEnd,
     /// The block that encrypts the tag, in a chain of its own.
     Mask,
-    /// The lane has no work.
+    /// The way has no work.
     Idle,
 }
 
-/// Continues the chains of all lanes over so many blocks.
+/// Continues the chains of all ways over so many blocks.
 ///
 /// # Safety
 /// The contract of [`absorb`].
 type Absorb<'k, B, const L: usize> = unsafe fn(&mut Chains<'k, B, L>, &mut Sources<L>, usize);
 
-/// The blocks that a lane reads come first, so that no vector of them crosses a cache line.
+/// The blocks that a way reads come first, so that no vector of them crosses a cache line.
 #[repr(C, align(64))]
 struct Scheduler<'j, 'a, B, const L: usize> {
     from: Sources<L>,
     /// Blocks that are made of a message's lengths or padded.
     made: [[[u8; 16]; 2]; L],
-    /// The finished chains of lanes in [`Stretch::Mask`].
+    /// The finished chains of ways in [`Stretch::Mask`].
     tags: [[u8; 16]; L],
     left: [usize; L],
     job_of: [u16; L],
@@ -92,17 +92,17 @@ impl<'a, B: Field, const L: usize> Scheduler<'_, 'a, B, L> {
     /// The CPU has the features of `absorb`.
     #[inline(always)]
     unsafe fn run_all(&mut self, absorb: Absorb<'a, B, L>) {
-        (0..L).for_each(|lane| self.take(lane));
+        (0..L).for_each(|way| self.take(way));
         while self.busy != 0 {
             let shortest = self.left.iter().copied().min().unwrap_or(0);
-            // SAFETY: the contract: the features. A busy lane has at least `shortest` blocks left in its stretch,
+            // SAFETY: the contract: the features. A busy way has at least `shortest` blocks left in its stretch,
             // and an idle one stays on its made block with step 0.
             unsafe { absorb(self.chains, &mut self.from, shortest) };
-            for lane in 0..L {
-                if self.stretch[lane] != Stretch::Idle {
-                    self.left[lane] -= shortest;
-                    if self.left[lane] == 0 {
-                        self.advance(lane);
+            for way in 0..L {
+                if self.stretch[way] != Stretch::Idle {
+                    self.left[way] -= shortest;
+                    if self.left[way] == 0 {
+                        self.advance(way);
                     }
                 }
             }
@@ -111,46 +111,46 @@ impl<'a, B: Field, const L: usize> Scheduler<'_, 'a, B, L> {
         wipe(&mut self.tags, [0; 16]);
     }
 
-    /// Gives the lane the next job, or leaves it idle.
-    fn take(&mut self, lane: usize) {
+    /// Gives the way the next job, or leaves it idle.
+    fn take(&mut self, way: usize) {
         let next = self.order.get(self.taken).and_then(|&index| {
             let job = &self.jobs[usize::from(index)];
             Some((index, job, super::key_of(job)?))
         });
         let Some((index, job, key)) = next else {
-            self.stretch[lane] = Stretch::Idle;
-            (self.left[lane], self.from.steps[lane]) = (usize::MAX, 0);
-            self.from.rows[lane] = self.made[lane].as_ptr().cast();
+            self.stretch[way] = Stretch::Idle;
+            (self.left[way], self.from.steps[way]) = (usize::MAX, 0);
+            self.from.rows[way] = self.made[way].as_ptr().cast();
             return;
         };
-        self.made[lane][0] = first_block(job);
+        self.made[way][0] = first_block(job);
         let mut blocks = 1;
         if !job.aad.is_empty() {
-            self.made[lane][1] = associated(job.aad);
+            self.made[way][1] = associated(job.aad);
             blocks = 2;
         }
         self.taken += 1;
         self.busy += 1;
-        self.job_of[lane] = index;
-        self.chains.hold(lane, &key.cipher, Direction::Encrypt);
-        *self.chains.chain(lane) = [0; 16];
-        self.stretch[lane] = Stretch::Head;
-        self.read_made(lane, blocks);
+        self.job_of[way] = index;
+        self.chains.hold(way, &key.cipher, Direction::Encrypt);
+        *self.chains.chain(way) = [0; 16];
+        self.stretch[way] = Stretch::Head;
+        self.read_made(way, blocks);
     }
 
-    /// Lets the lane read so many blocks that were made for it.
-    fn read_made(&mut self, lane: usize, blocks: usize) {
-        self.read(lane, self.made[lane].as_ptr().cast(), blocks);
+    /// Lets the way read so many blocks that were made for it.
+    fn read_made(&mut self, way: usize, blocks: usize) {
+        self.read(way, self.made[way].as_ptr().cast(), blocks);
     }
 
-    fn read(&mut self, lane: usize, row: *const u8, blocks: usize) {
-        (self.from.rows[lane], self.from.steps[lane]) = (row, 16);
-        self.left[lane] = blocks;
+    fn read(&mut self, way: usize, row: *const u8, blocks: usize) {
+        (self.from.rows[way], self.from.steps[way]) = (row, 16);
+        self.left[way] = blocks;
     }
 
-    /// Moves a lane whose stretch has ended to the next stretch that has blocks, or to the next job.
-    fn advance(&mut self, lane: usize) {
-        let index = usize::from(self.job_of[lane]);
+    /// Moves a way whose stretch has ended to the next stretch that has blocks, or to the next job.
+    fn advance(&mut self, way: usize) {
+        let index = usize::from(self.job_of[way]);
         let job = &self.jobs[index];
         let data = match self.direction {
             Direction::Encrypt => job.data.source_bytes(),
@@ -158,42 +158,42 @@ impl<'a, B: Field, const L: usize> Scheduler<'_, 'a, B, L> {
         };
         let clear = behind_first(job.aad);
         loop {
-            let (next, bytes) = match self.stretch[lane] {
+            let (next, bytes) = match self.stretch[way] {
                 Stretch::Head => (Stretch::Clear, clear),
                 Stretch::Clear => (Stretch::ClearEnd, &clear[clear.len() & !15..]),
                 Stretch::ClearEnd => (Stretch::Data, data),
                 Stretch::Data => (Stretch::DataEnd, &data[data.len() & !15..]),
                 Stretch::DataEnd => {
-                    self.stretch[lane] = Stretch::Mask;
-                    self.made[lane][0] = counter_block(job);
-                    self.tags[lane] = core::mem::take(self.chains.chain(lane));
-                    return self.read_made(lane, 1);
+                    self.stretch[way] = Stretch::Mask;
+                    self.made[way][0] = counter_block(job);
+                    self.tags[way] = core::mem::take(self.chains.chain(way));
+                    return self.read_made(way, 1);
                 }
                 Stretch::Mask | Stretch::Idle => break,
             };
-            self.stretch[lane] = next;
+            self.stretch[way] = next;
             match next {
                 Stretch::Clear | Stretch::Data if bytes.len() >= 16 => {
-                    return self.read(lane, bytes.as_ptr(), bytes.len() / 16);
+                    return self.read(way, bytes.as_ptr(), bytes.len() / 16);
                 }
                 Stretch::ClearEnd | Stretch::DataEnd if !bytes.is_empty() => {
-                    self.made[lane][0] = padded(bytes);
-                    return self.read_made(lane, 1);
+                    self.made[way][0] = padded(bytes);
+                    return self.read_made(way, 1);
                 }
                 _ => {}
             }
         }
-        let mut tag = self.tags[lane];
-        for (byte, mask) in tag.iter_mut().zip(&*self.chains.chain(lane)) {
+        let mut tag = self.tags[way];
+        for (byte, mask) in tag.iter_mut().zip(&*self.chains.chain(way)) {
             *byte ^= mask;
         }
         super::conclude(self.direction, &mut self.jobs[index], &tag);
         self.busy -= 1;
-        self.take(lane);
+        self.take(way);
     }
 }
 
-/// Makes or checks tags in `L` lanes.
+/// Makes or checks tags, `L` ways at once.
 ///
 /// # Safety
 /// The contract of [`Scheduler::run_all`].
@@ -225,13 +225,13 @@ unsafe fn tags<'a, B: Field, const L: usize>(
     unsafe { scheduler.run_all(absorb) }
 }
 
-/// Continues CBC over `blocks` blocks of every lane, and writes none of them: a chain is then the CBC-MAC of what its
-/// lane has read. `ONE_KEY` says that all lanes that have a key have the same.
+/// Continues CBC over `blocks` blocks of every way, and writes none of them: a chain is then the CBC-MAC of what its
+/// way has read. `ONE_KEY` says that all ways that have a key have the same.
 ///
 /// The next block is loaded between the rounds of a block, whose rounds fill the queue of their execution units.
 ///
 /// # Safety
-/// Each lane may read that many blocks along its row, one at least; the keys have `ROUNDS` rounds. The CPU has the features of `B`.
+/// Each way may read that many blocks along its row, one at least; the keys have `ROUNDS` rounds. The CPU has the features of `B`.
 #[inline(always)]
 #[expect(
     unused_assignments,
@@ -258,8 +258,8 @@ unsafe fn absorb_by<B: Field, const L: usize, const ROUNDS: usize, const ONE_KEY
     let (mut chain, mut next) = (chains.loaded(), [B::zero(); GROUPS]);
     macro_rules! load {
         ($n:literal) => {
-            // SAFETY: LANES rows from n * LANES on, each with a block to read, by the contract.
-            next[$n] = unsafe { B::load_rows(from.rows.as_ptr().add($n * B::LANES), 0) }
+            // SAFETY: WAYS rows from n * WAYS on, each with a block to read, by the contract.
+            next[$n] = unsafe { B::load_rows(from.rows.as_ptr().add($n * B::WAYS), 0) }
         };
     }
     macro_rules! block {
@@ -364,16 +364,16 @@ fn count(avx2: Avx2, features: Features, jobs: &mut [AeadJob<'_>], order: &[u16]
     }
 }
 
-/// Returns whether eight lanes are faster than 32, whose step takes three times as long: for few jobs, or if a few
-/// long ones would leave lanes empty.
-fn few_lanes_do(jobs: &[AeadJob<'_>], order: &[u16]) -> bool {
+/// Returns whether eight ways are faster than 32, whose step takes three times as long: for few jobs, or if a few
+/// long ones would leave ways empty.
+fn few_ways_do(jobs: &[AeadJob<'_>], order: &[u16]) -> bool {
     let blocks = |&index: &u16| jobs[usize::from(index)].data.len() / 16 + 4;
     let longest = order.iter().map(blocks).max().unwrap_or(0);
     let all = order.iter().map(blocks).fold(0usize, usize::saturating_add);
     longest.max(all / GROUPS) < longest.max(all / (4 * GROUPS)).saturating_mul(3)
 }
 
-/// Returns whether messages are so short that each is done alone in the time that lanes need for their beginnings and
+/// Returns whether messages are so short that each is done alone in the time that ways need for their beginnings and
 /// ends; measured.
 fn one_by_one(jobs: &[AeadJob<'_>]) -> bool {
     let bytes = jobs.iter().map(|job| job.data.len() + job.aad.len()).fold(0usize, usize::saturating_add);
@@ -396,7 +396,7 @@ pub(super) fn run_widest(avx2: Avx2, features: Features, direction: Direction, j
                 count(avx2, features, jobs, order);
             }
             // The tags of sealed messages are those of their texts, which must still be there.
-            let narrow = few_lanes_do(jobs, order);
+            let narrow = few_ways_do(jobs, order);
             // SAFETY: the tokens prove the features.
             unsafe {
                 match features.avx512.filter(|_| !narrow) {

@@ -36,8 +36,8 @@ unsafe fn crypt_unit<'k, V: Streams, const SETS: usize>(
     with_data: bool,
     beside: &mut Beside,
 ) {
-    for (n, group) in unit.chunks(V::LANES).enumerate() {
-        let zeroth = zeroth.as_deref_mut().map(|zeroth| &mut zeroth[n * V::LANES..]);
+    for (n, group) in unit.chunks(V::WAYS).enumerate() {
+        let zeroth = zeroth.as_deref_mut().map(|zeroth| &mut zeroth[n * V::WAYS..]);
         // SAFETY: the contract is that of `crypt`, group by group.
         unsafe { crypt(wave, jobs, group, zeroth, with_data, Some(beside)) };
     }
@@ -63,7 +63,7 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     let (mut before, mut under_way): (&[u16], &[u16]) = (&[], &[]);
     // No unit is processed beside the first one when sealing, or beside the last one when opening: few messages make
     // small units.
-    let mut units = order.chunks(if order.len() < 4 * V::UNIT { V::LANES } else { V::UNIT }).peekable();
+    let mut units = order.chunks(if order.len() < 4 * V::UNIT { V::WAYS } else { V::UNIT }).peekable();
     while let Some(unit) = units.next() {
         // SAFETY: the jobs' buffers.
         unsafe {
@@ -81,7 +81,7 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
         let company = if sealing { units.peek().copied().unwrap_or_default() } else { before };
         let company: usize = company.iter().map(|&index| jobs[usize::from(index)].data.len() / 64).sum();
         // The integer units get about as many texts as they finish while the vectors compute the stream beside them.
-        let time = 20 * V::BESIDE * (company / (SETS * V::LANES));
+        let time = 20 * V::BESIDE * (company / (SETS * V::WAYS));
         let mut left: usize = texts.iter().map(|text| text.data.len() / 16).sum();
         let mut now = 0;
         while left > time + time / 8 {
@@ -164,10 +164,10 @@ unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'
 fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], &'o [u16]) {
     let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < LONG;
     let long = order.iter().position(is_short).unwrap_or(order.len());
-    order.split_at(if long < 3 * V::LANES { 0 } else { long })
+    order.split_at(if long < 3 * V::WAYS { 0 } else { long })
 }
 
-/// Runs the jobs that `order` lists, all of them pending, in eight lanes.
+/// Runs the jobs that `order` lists, all of them pending, eight ways at once.
 pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
     let (long, others) = split::<Y>(jobs, order);
     // SAFETY: the token.
@@ -181,7 +181,7 @@ pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], 
     }
 }
 
-/// Does as [`avx2`], in sixteen lanes.
+/// Does as [`avx2`], sixteen ways at once.
 pub(crate) fn avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
     let (long, others) = split::<Z>(jobs, order);
     // SAFETY: the token.

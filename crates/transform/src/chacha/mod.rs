@@ -62,7 +62,7 @@ pub(crate) type Key = Zeroizing<[u8; 32]>;
 
 /// The costs with AVX-512 are those of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rate with
 /// packets. The costs with AVX2 are those of a Zen 3 host, where AWS-LC's rounds are twice as fast as ours: only
-/// short messages gain by lanes.
+/// short messages gain side by side.
 fn costs(features: Features, direction: Direction) -> Option<AeadCosts> {
     let costs = |alone: [u32; 4], together: [u32; 4], few, library: [u32; 4]| AeadCosts {
         alone: AeadCost::new(alone),

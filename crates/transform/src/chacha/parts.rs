@@ -1,6 +1,6 @@
 //! ChaCha20-Poly1305 over one text that comes in parts of any length, for callers that have one text at a time.
 //!
-//! The lanes of vectors are sixteen consecutive blocks of the stream; those that a part does not need wait for the next.
+//! The elements of vectors are sixteen consecutive blocks of the stream; those that a part does not need wait for the next.
 //! The first of them makes the one-time key. **Guarantees:** nothing is transformed outside of a text; keys and stream are
 //! wiped when the value is dropped.
 

@@ -1,4 +1,4 @@
-//! ChaCha20-Poly1305 over one message: the lanes of vectors are consecutive blocks of its stream, from block 0 on,
+//! ChaCha20-Poly1305 over one message: the elements of vectors are consecutive blocks of its stream, from block 0 on,
 //! which makes the one-time key. The kernel is constant-time.
 //!
 //! A short message needs one run of the rounds, in either direction: the stream waits in memory until the tag is
@@ -82,12 +82,12 @@ type Make = unsafe fn(&Words, Stretch);
 /// See [`Make`]: the blocks of `N` vectors.
 ///
 /// # Safety
-/// For each of `N * V::LANES` blocks, 64 bytes are readable at the stretch's source plus the block's number
+/// For each of `N * V::WAYS` blocks, 64 bytes are readable at the stretch's source plus the block's number
 /// times `step`, and 64 are writable at its destination plus the number times 64; source and destination are
 /// equal or disjoint. The CPU has the features of `V`.
 #[inline(always)]
 unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
-    let number = |set: usize| stretch.number.wrapping_add((set * V::LANES) as u32);
+    let number = |set: usize| stretch.number.wrapping_add((set * V::WAYS) as u32);
     let mut s = [[V::splat(0); 16]; N];
     for (set, s) in s.iter_mut().enumerate() {
         *s = words.start(number(set));
@@ -108,12 +108,12 @@ unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
         for (word, start) in s.iter_mut().zip(words.start::<V>(number(set))) {
             *word = word.add(start);
         }
-        let row = |lane: usize| {
-            let block = set * V::LANES + lane;
+        let row = |way: usize| {
+            let block = set * V::WAYS + way;
             let source = stretch.source.wrapping_add(block * stretch.step);
             (source, stretch.destination.wrapping_add(block * BLOCK))
         };
-        // SAFETY: the contract: the blocks `set * LANES` and following, of the N sets, at both places.
+        // SAFETY: the contract: the blocks `set * WAYS` and following, of the N sets, at both places.
         unsafe { V::xor_rows(s, row) };
     }
 }
@@ -165,7 +165,7 @@ impl<const BLOCKS: usize> Message<'_, BLOCKS> {
                     (self.kernels.all)(&self.words, Stretch { number, source, step: BLOCK, destination });
                     done += BLOCK * BLOCKS;
                 } else {
-                    let fits = left <= BLOCK * V::LANES;
+                    let fits = left <= BLOCK * V::WAYS;
                     self.make(number, if fits { self.kernels.one } else { self.kernels.all });
                     xor::<V>(source, destination, &*self.stream, left);
                     done = bytes;
@@ -184,7 +184,7 @@ impl<const BLOCKS: usize> Message<'_, BLOCKS> {
 unsafe fn xor<V: Streams>(source: *const u8, destination: *mut u8, stream: &[Block], bytes: usize) {
     let whole = bytes / BLOCK;
     for (n, block) in stream.iter().enumerate().take(whole) {
-        for at in (0..BLOCK).step_by(4 * V::LANES) {
+        for at in (0..BLOCK).step_by(4 * V::WAYS) {
             // SAFETY: the contract: a vector of the block n, which lies within `bytes`.
             unsafe {
                 let made =
@@ -289,13 +289,13 @@ unsafe fn crypt_avx512<const N: usize, const BLOCKS: usize>(
     unsafe { crypt::<Z, BLOCKS>(kernels, tag, direction, job) }
 }
 
-/// Seals or opens a job in eight lanes.
+/// Seals or opens a job eight ways at once.
 pub(super) fn avx2(_: Avx2, direction: Direction, job: &mut AeadJob<'_>) {
     // SAFETY: the token.
     unsafe { crypt_avx2(direction, job) }
 }
 
-/// Does as [`avx2`], in sixteen lanes, or 32 if the message is longer than fifteen of them.
+/// Does as [`avx2`], sixteen ways at once, or 32 if the message is longer than fifteen of them.
 pub(super) fn avx512(proof: Avx512, direction: Direction, job: &mut AeadJob<'_>) {
     // SAFETY: the token.
     unsafe {

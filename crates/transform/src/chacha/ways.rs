@@ -1,4 +1,4 @@
-//! ChaCha20-Poly1305 with blocks of the stream side by side in the lanes of vectors; the blocks belong to one message
+//! ChaCha20-Poly1305 with blocks of the stream side by side in the elements of vectors; the blocks belong to one message
 //! or to many. The kernel is constant-time.
 //!
 //! Up to sixteen messages make a group. Their one-time keys are computed first. Sealing then XORs and authenticates;
@@ -25,9 +25,9 @@ use crate::simd::avx512::Z;
 use crate::simd::{Bits as _, Words};
 use crate::wipe::wipe;
 
-/// Most messages of a group: one per lane of the widest vector.
+/// Most messages of a group: one per way of the widest vector.
 const GROUP: usize = 16;
-/// Three per message and one for lanes without a block, rounded up to a power of two, so that indices need no check.
+/// Three per message and one for ways without a block, rounded up to a power of two, so that indices need no check.
 const BASES: usize = 64;
 
 /// Number of messages from which on authenticating them side by side is faster than one after the other.
@@ -39,10 +39,10 @@ pub(super) const LONG: usize = 192;
 /// Bytes of data from which on two messages are sealed faster one after the other; measured.
 const LONG_ALONE: usize = 512;
 
-/// The input of lanes without a block, with which the first block of a stream is XORed as well.
+/// The input of ways without a block, with which the first block of a stream is XORed as well.
 pub(super) static ZEROS: [u8; 64] = [0; 64];
 
-/// Lanes that take their words from messages side by side.
+/// Vectors that take their words from messages side by side.
 pub(super) trait Streams: Words {
     /// Number of blocks of each chain of [`Beside`] that the integer units authenticate while vectors do one double
     /// round.
@@ -52,8 +52,8 @@ pub(super) trait Streams: Words {
     /// stream beside them.
     const UNIT: usize;
 
-    /// Returns, in each lane, the word of `self` in the lane that `lanes` names.
-    fn pick(self, lanes: Self) -> Self;
+    /// Returns, in each way, the word of `self` in the way that `ways` names.
+    fn pick(self, ways: Self) -> Self;
 
     /// Returns a quarter of a quarter round: `a += b`, `d = (d ^ a) <<< BY`.
     #[inline(always)]
@@ -68,11 +68,11 @@ pub(super) trait Streams: Words {
         Self::mix::<BY>(a, b, d)
     }
 
-    /// Does as [`Words::store_rows`], XORed with 64 bytes of each source; `rows` returns a lane's source and
+    /// Does as [`Words::store_rows`], XORed with 64 bytes of each source; `rows` returns a way's source and
     /// destination.
     ///
     /// # Safety
-    /// For each lane, 64 bytes are readable at the source and 64 are writable at the destination, with any
+    /// For each way, 64 bytes are readable at the source and 64 are writable at the destination, with any
     /// alignment, equal or disjoint.
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8));
 
@@ -89,19 +89,19 @@ impl Streams for Y {
     const UNIT: usize = 8;
 
     #[inline(always)]
-    fn pick(self, lanes: Self) -> Self {
+    fn pick(self, ways: Self) -> Self {
         // SAFETY: reached under the token.
-        Self(unsafe { _mm256_permutevar8x32_epi32(self.0, lanes.0) })
+        Self(unsafe { _mm256_permutevar8x32_epi32(self.0, ways.0) })
     }
     /// # Safety
-    /// The contract of [`Streams::xor_rows`], for eight lanes. The CPU has AVX2.
+    /// The contract of [`Streams::xor_rows`], for eight ways. The CPU has AVX2.
     #[inline(always)]
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
         let (halves, _) = words.as_chunks::<8>();
         for (half, words) in halves.iter().enumerate() {
-            for (lane, row) in Self::transpose(*words).into_iter().enumerate() {
-                let (source, destination) = rows(lane);
-                // SAFETY: the contract: the lane's 64 bytes at both places, of which this is a half.
+            for (way, row) in Self::transpose(*words).into_iter().enumerate() {
+                let (source, destination) = rows(way);
+                // SAFETY: the contract: the way's 64 bytes at both places, of which this is a half.
                 unsafe {
                     let source = Self::load(source.add(32 * half).cast());
                     row.xor(source).store(destination.add(32 * half).cast());
@@ -127,9 +127,9 @@ impl Streams for Z {
     const UNIT: usize = 48;
 
     #[inline(always)]
-    fn pick(self, lanes: Self) -> Self {
+    fn pick(self, ways: Self) -> Self {
         // SAFETY: reached under the token.
-        Self(unsafe { _mm512_permutexvar_epi32(lanes.0, self.0) })
+        Self(unsafe { _mm512_permutexvar_epi32(ways.0, self.0) })
     }
     #[inline(always)]
     fn mix_in_place<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
@@ -138,12 +138,12 @@ impl Streams for Z {
         (Self(a), Self(d))
     }
     /// # Safety
-    /// The contract of [`Streams::xor_rows`], for sixteen lanes. The CPU has AVX-512 F.
+    /// The contract of [`Streams::xor_rows`], for sixteen ways. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
-        for (lane, row) in Self::transpose(words).into_iter().enumerate() {
-            let (source, destination) = rows(lane);
-            // SAFETY: the contract: the lane's 64 bytes at both places.
+        for (way, row) in Self::transpose(words).into_iter().enumerate() {
+            let (source, destination) = rows(way);
+            // SAFETY: the contract: the way's 64 bytes at both places.
             unsafe {
                 let source = <Self as Words>::load(source.cast());
                 row.xor(source).store(destination.cast());
@@ -203,7 +203,7 @@ struct Base {
     destination: *mut u8,
 }
 
-/// Runs the vectors of a wave's lanes.
+/// Runs the vectors of a wave's ways.
 ///
 /// # Safety
 /// The contract of [`Wave::rounds`], with the features of the kernel.
@@ -216,7 +216,7 @@ type Rounds<V, const SETS: usize> = for<'w, 'k> unsafe fn(&'w mut Wave<'k, V, SE
 type BesideRounds<V, const SETS: usize> =
     for<'w, 'k, 'b> unsafe fn(&'w mut Wave<'k, V, SETS>, &'b mut Beside);
 
-/// The rounds of a wave, alone and beside Poly1305: of the first vector of lanes, and of all of them.
+/// The rounds of a wave, alone and beside Poly1305: of the first vector of ways, and of all of them.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<V, const SETS: usize> {
     one: Rounds<V, SETS>,
@@ -225,32 +225,32 @@ pub(super) struct Kernels<V, const SETS: usize> {
     all_beside: BesideRounds<V, SETS>,
 }
 
-/// A word of every message of a group, or of every lane of a vector.
+/// A word of every message of a group, or of every way of a vector.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Row(pub(super) [u32; GROUP]);
 
-/// Distance of each lane from the first.
+/// Distance of each way from the first.
 pub(super) static STEPS: Row = Row([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
-/// A vector that begins that many words before the second row has ones in the lanes from there on.
+/// A vector that begins that many words before the second row has ones in the ways from there on.
 static FROM: [Row; 2] = [Row([0; GROUP]), Row([u32::MAX; GROUP])];
 
-/// A group's messages, and their blocks that wait until every lane has one.
+/// A group's messages, and their blocks that wait until every way has one.
 pub(super) struct Wave<'k, V, const SETS: usize> {
     /// Words 4 to 11 and 13 to 15 of each message's blocks: key and nonce.
     words: [Row; 11],
     /// The owners of the key words.
     keys: [Option<&'k [u8; 32]>; GROUP],
-    /// Four groups of sixteen: for the messages; for their incomplete last blocks; for lanes without a block; for
+    /// Four groups of sixteen: for the messages; for their incomplete last blocks; for ways without a block; for
     /// blocks 0.
     bases: [Base; BASES],
-    /// Buffers in which a message's last bytes become a whole block, and to which lanes without a block write.
+    /// Buffers in which a message's last bytes become a whole block, and to which ways without a block write.
     ends: [[u8; 64]; GROUP + 1],
-    /// Each lane's index of its base, and the number of its block. The lowest bits identify the message.
+    /// Each way's index of its base, and the number of its block. The lowest bits identify the message.
     messages: [Row; SETS],
     numbers: [Row; SETS],
-    lanes: usize,
+    ways: usize,
     /// The messages whose last bytes wait, and the destinations of these bytes.
     parts: [(usize, *mut u8, usize); GROUP],
     part_count: usize,
@@ -268,7 +268,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             ends: [[0; 64]; GROUP + 1],
             messages: [Row([0; GROUP]); SETS],
             numbers: [Row([0; GROUP]); SETS],
-            lanes: 0,
+            ways: 0,
             parts: [(0, nowhere, 0); GROUP],
             part_count: 0,
             kernels,
@@ -292,13 +292,13 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// Gives a base to `count` lanes from `first` on, behind which no lane has a block yet; the first gets block
+    /// Gives a base to `count` ways from `first` on, behind which no way has a block yet; the first gets block
     /// `number`, and each next one is `STEP` further.
     #[inline(always)]
     fn give<const STEP: u32>(&mut self, first: usize, count: usize, base: usize, number: u32) {
         for set in 0..SETS {
-            let at = set * V::LANES;
-            if first >= at + V::LANES || first + count <= at {
+            let at = set * V::WAYS;
+            if first >= at + V::WAYS || first + count <= at {
                 continue;
             }
             let ahead = STEP.wrapping_mul((at as u32).wrapping_sub(first as u32));
@@ -319,10 +319,10 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// Computes the blocks 0 of the first messages, in the first lanes: no lane has a block yet.
+    /// Computes the blocks 0 of the first messages, in the first ways: no way has a block yet.
     ///
     /// # Safety
-    /// No block waits, and there are at most as many `blocks` as a vector has lanes; they stay writable until
+    /// No block waits, and there are at most as many `blocks` as a vector has ways; they stay writable until
     /// the wave was flushed. The rows of `beside` are readable, and the CPU has the features of the wave's
     /// kernels.
     #[inline(always)]
@@ -336,15 +336,15 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             messages.store(self.messages[0].0.as_mut_ptr());
             V::splat(0).store(self.numbers[0].0.as_mut_ptr());
         }
-        self.lanes = blocks.len();
-        if self.lanes == SETS * V::LANES {
+        self.ways = blocks.len();
+        if self.ways == SETS * V::WAYS {
             // SAFETY: the contract: the blocks are writable, their source is ZEROS, and the rows of `beside`
             // are readable.
             unsafe { self.flush(beside) };
         }
     }
 
-    /// XORs `bytes` bytes from `source` on with the message's stream from block 1 on; lanes are assigned here.
+    /// XORs `bytes` bytes from `source` on with the message's stream from block 1 on; ways are assigned here.
     /// `beside` is authenticated meanwhile.
     ///
     /// # Safety
@@ -364,9 +364,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         let mut number = 1u32;
         let mut blocks = bytes.div_ceil(64);
         while blocks != 0 {
-            let now = blocks.min(SETS * V::LANES - self.lanes);
-            self.give::<1>(self.lanes, now, message, number);
-            (self.lanes, blocks) = (self.lanes + now, blocks - now);
+            let now = blocks.min(SETS * V::WAYS - self.ways);
+            self.give::<1>(self.ways, now, message, number);
+            (self.ways, blocks) = (self.ways + now, blocks - now);
             number = number.wrapping_add(now as u32);
             let part = bytes % 64;
             if blocks == 0 && part != 0 {
@@ -377,11 +377,11 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
                 self.parts[self.part_count] = (message, to.wrapping_add(bytes - part), part);
                 self.part_count += 1;
                 let last = number.wrapping_sub(1);
-                self.give::<0>(self.lanes - 1, 1, GROUP + message, last);
+                self.give::<0>(self.ways - 1, 1, GROUP + message, last);
                 let end = end.wrapping_sub(64 * last as usize);
                 self.bases[GROUP + message] = Base { source: end, destination: end };
             }
-            if self.lanes == SETS * V::LANES {
+            if self.ways == SETS * V::WAYS {
                 // SAFETY: the contract: the bytes of all waiting blocks, and the rows of `beside`.
                 unsafe { self.flush(beside.as_deref_mut()) };
             }
@@ -396,12 +396,12 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// wave's kernels.
     #[inline(always)]
     pub(super) unsafe fn flush(&mut self, beside: Option<&mut Beside>) {
-        if self.lanes == 0 {
+        if self.ways == 0 {
             return;
         }
         let Kernels { one, all, one_beside, all_beside } = self.kernels;
-        let is_one = self.lanes <= V::LANES;
-        // SAFETY: the contract is that of the kernels: the bytes of the lanes' blocks, and the rows of
+        let is_one = self.ways <= V::WAYS;
+        // SAFETY: the contract is that of the kernels: the bytes of the ways' blocks, and the rows of
         // `beside`.
         unsafe {
             match beside.filter(|beside| beside.is_busy()) {
@@ -415,7 +415,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             // SAFETY: the contract: the last bytes of a message, which `add` put into `parts`, are writable.
             unsafe { core::ptr::copy_nonoverlapping(self.ends[message].as_ptr(), to, bytes) };
         }
-        (self.lanes, self.part_count) = (0, 0);
+        (self.ways, self.part_count) = (0, 0);
     }
 
     /// Clears keys and the bytes written past messages' ends.
@@ -431,8 +431,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
         // SAFETY: rows of as many words as a vector has, or more.
         let row = |row: &Row| unsafe { V::load(row.0.as_ptr()) };
-        let lanes = row(&self.messages[set]);
-        let own = |n: usize| row(&self.words[n]).pick(lanes);
+        let ways = row(&self.messages[set]);
+        let own = |n: usize| row(&self.words[n]).pick(ways);
         [
             a,
             b,
@@ -453,16 +453,16 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         ]
     }
 
-    /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if there are enough registers.
+    /// Runs the first `N` vectors of ways: two sets hide the latency of one, if there are enough registers.
     ///
     /// # Safety
-    /// Every lane has a base whose block of the lane's number is readable at the source and writable at the
-    /// destination, equal or disjoint; lanes behind `lanes` get theirs here. The rows of `beside`, of
+    /// Every way has a base whose block of the way's number is readable at the source and writable at the
+    /// destination, equal or disjoint; ways behind `ways` get theirs here. The rows of `beside`, of
     /// `V::BESIDE` blocks each, are readable. The CPU has the features of `V`, and BMI2 if there is a `beside`.
     #[inline(always)]
     unsafe fn rounds<const N: usize>(&mut self, mut beside: Option<&mut Beside>) {
-        if self.lanes < N * V::LANES {
-            self.give::<0>(self.lanes, N * V::LANES - self.lanes, 2 * GROUP, 0);
+        if self.ways < N * V::WAYS {
+            self.give::<0>(self.ways, N * V::WAYS - self.ways, 2 * GROUP, 0);
             self.bases[2 * GROUP].destination = self.ends[GROUP].as_mut_ptr();
         }
         let mut s = [[V::splat(0); 16]; N];
@@ -496,7 +496,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         if let (Some(steps), Some(beside)) = (steps, beside) {
             beside.set_steps(steps);
         }
-        // SAFETY: the contract: the lanes' blocks; the others got `ends`. The sets have constant indices, so
+        // SAFETY: the contract: the ways' blocks; the others got `ends`. The sets have constant indices, so
         // that they stay in registers.
         unsafe {
             self.write(s[0], 0);
@@ -509,19 +509,19 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// XORs a set's blocks with its stream.
     ///
     /// # Safety
-    /// Every lane of the set has a base whose block of the lane's number is readable at the source and
+    /// Every way of the set has a base whose block of the way's number is readable at the source and
     /// writable at the destination, equal or disjoint. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn write(&self, mut s: [V; 16], set: usize) {
         for (word, start) in s.iter_mut().zip(self.start(set)) {
             *word = word.add(start);
         }
-        let rows = |lane: usize| {
-            let base = self.bases[self.messages[set].0[lane] as usize % BASES];
-            let ahead = 64 * self.numbers[set].0[lane] as usize;
+        let rows = |way: usize| {
+            let base = self.bases[self.messages[set].0[way] as usize % BASES];
+            let ahead = 64 * self.numbers[set].0[way] as usize;
             (base.source.wrapping_add(ahead), base.destination.wrapping_add(ahead))
         };
-        // SAFETY: the contract: each lane's block at its base, which may be one of `ends`.
+        // SAFETY: the contract: each way's block at its base, which may be one of `ends`.
         unsafe { V::xor_rows(s, rows) };
     }
 }
@@ -550,7 +550,7 @@ pub(super) type Zeroth = [[u8; 32]; 2];
 ///
 /// # Safety
 /// The CPU has the features of the wave's kernels, the rows of `beside` are readable, and no block waits in
-/// the wave. `group` has at most as many jobs as a vector has lanes, and `zeroth`, if there is one, at least
+/// the wave. `group` has at most as many jobs as a vector has ways, and `zeroth`, if there is one, at least
 /// as many blocks. If `with_data`, no reference to the data of these jobs lives.
 #[inline(always)]
 pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
@@ -565,7 +565,7 @@ pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
         wave.take(message, &jobs[usize::from(index)]);
     }
     if let Some(zeroth) = zeroth {
-        // SAFETY: the contract: no lane has a block yet; there are as many blocks as messages; `beside` is
+        // SAFETY: the contract: no way has a block yet; there are as many blocks as messages; `beside` is
         // handed on.
         unsafe { wave.add_zeroth(&mut zeroth[..group.len()], beside.as_deref_mut()) };
     }
@@ -618,7 +618,7 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     let mut wave = Wave::<V, SETS>::new(kernels);
     let mut zeroth = [[[0; 32]; 2]; GROUP];
     let sealing = direction == Direction::Encrypt;
-    for group in order.chunks(V::LANES) {
+    for group in order.chunks(V::WAYS) {
         // SAFETY: the jobs' buffers.
         unsafe { crypt(&mut wave, jobs, group, Some(&mut zeroth), sealing, None) };
         let mut made = [[0; 16]; GROUP];

@@ -1,8 +1,8 @@
-//! Multiples of the base point in eight lanes, without doublings: 51 additions of entries of a table.
+//! Multiples of the base point eight ways at once, without doublings: 51 additions of entries of a table.
 //!
 //! The table has, for each digit's place in the base 32, the sixteen multiples that a digit's magnitude may
-//! want. All lanes share it, so the sixteen entries of a limb lie in two vectors, and a permutation of these
-//! takes each lane's entry: both vectors are read whole, whatever the digits are.
+//! want. All ways share it, so the sixteen entries of a limb lie in two vectors, and a permutation of these
+//! takes each way's entry: both vectors are read whole, whatever the digits are.
 //!
 //! The first use computes the table, in less than a millisecond.
 //!
@@ -12,7 +12,7 @@
 use core::arch::x86_64::*;
 use std::sync::LazyLock;
 
-use super::LANES;
+use super::WAYS;
 use super::edwards::{Affine, Double, Sum};
 use super::field::{self, Fe, Rows, V, splat, times};
 use super::reference::Point;
@@ -68,7 +68,7 @@ impl Base {
         for (limb, row) in limbs.iter_mut().zip(&self.0.0[place]) {
             // SAFETY: a row is two vectors.
             let (low, high) = unsafe {
-                (_mm512_load_si512(row.as_ptr().cast()), _mm512_load_si512(row.as_ptr().add(LANES).cast()))
+                (_mm512_load_si512(row.as_ptr().cast()), _mm512_load_si512(row.as_ptr().add(WAYS).cast()))
             };
             *limb = _mm512_maskz_permutex2var_epi64(some, low, index, high);
         }
@@ -89,9 +89,9 @@ fn table() -> Box<Table> {
     // The points of the places, 32 times each other.
     let mut places = [[[0; 5]; 3]; DIGITS];
     let (mut x, mut y) = (Rows::ZERO, Rows::ZERO);
-    for lane in 0..LANES {
-        x.set(lane, &Point::BASE.x.0);
-        y.set(lane, &Point::BASE.y.0);
+    for way in 0..WAYS {
+        x.set(way, &Point::BASE.x.0);
+        y.set(way, &Point::BASE.y.0);
     }
     let (x, y) = (Fe::from_words(&x.load()), Fe::from_words(&y.load()));
     let mut point = Double { x, y, z: Fe::one(), sum: field::carry(&field::add(&x.wide(), &y.wide())) };
@@ -104,11 +104,11 @@ fn table() -> Box<Table> {
         }
     }
     let mut table = Box::new(Table([[[0; ENTRIES]; LIMBS]; DIGITS]));
-    for (group, places) in places.chunks(LANES).enumerate() {
+    for (group, places) in places.chunks(WAYS).enumerate() {
         let mut rows = [Rows::ZERO; 3];
-        for lane in 0..LANES {
-            for (rows, limbs) in rows.iter_mut().zip(places.get(lane).unwrap_or(&places[0])) {
-                rows.set(lane, limbs);
+        for way in 0..WAYS {
+            for (rows, limbs) in rows.iter_mut().zip(places.get(way).unwrap_or(&places[0])) {
+                rows.set(way, limbs);
             }
         }
         let [x, y, z] = [Fe(rows[0].load()), Fe(rows[1].load()), Fe(rows[2].load())];
@@ -122,9 +122,9 @@ fn table() -> Box<Table> {
             let made = Affine::new(&times(&x, &inverse), &times(&y, &inverse));
             for (n, value) in [made.plus, made.minus, made.t2d].iter().enumerate() {
                 let rows = Rows::store(&value.canonical());
-                for lane in 0..places.len() {
-                    for (limb, value) in rows.get(lane).into_iter().enumerate() {
-                        table.0[LANES * group + lane][5 * n + limb][entry] = value;
+                for way in 0..places.len() {
+                    for (limb, value) in rows.get(way).into_iter().enumerate() {
+                        table.0[WAYS * group + way][5 * n + limb][entry] = value;
                     }
                 }
             }

@@ -157,7 +157,7 @@ impl Sum {
 }
 
 impl Cached {
-    /// Negates the lanes of `mask`.
+    /// Negates the ways of `mask`.
     #[inline(always)]
     pub(crate) fn negate_some(&self, mask: __mmask8) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl Affine {
         }
     }
 
-    /// Negates the lanes of `mask`.
+    /// Negates the ways of `mask`.
     #[inline(always)]
     pub(crate) fn negate_some(&self, mask: __mmask8) -> Self {
         Self {
@@ -202,7 +202,7 @@ pub(crate) fn encode(x: &Fe, y: &Fe, inverse: &Fe) -> [V; 4] {
     words
 }
 
-/// Decodes `M` times eight points (RFC 8032 section 5.1.3), side by side. Returns x, y, and the lanes whose
+/// Decodes `M` times eight points (RFC 8032 section 5.1.3), side by side. Returns x, y, and the ways whose
 /// encoding is that of a point; the others hold any numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq")]

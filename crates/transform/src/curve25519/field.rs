@@ -19,7 +19,7 @@ use core::arch::x86_64::*;
 
 use zeroize::Zeroize as _;
 
-use super::{LANES, inverse};
+use super::{WAYS, inverse};
 
 /// Runs vector instructions in a function without their features, which is always inlined.
 macro_rules! op {
@@ -29,7 +29,7 @@ macro_rules! op {
     };
 }
 
-/// Eight lanes of 64 bits.
+/// Eight words of 64 bits, one a way.
 pub(crate) type V = __m512i;
 
 const LIMB: i64 = (1 << 51) - 1;
@@ -48,13 +48,13 @@ pub(crate) struct Fe(pub(crate) [V; 5]);
 #[derive(Clone, Copy)]
 pub(crate) struct Wide(pub(crate) [V; 5]);
 
-/// Words of eight numbers in memory, word by word: row i has word i of each lane.
+/// Words of eight numbers in memory, word by word: row i has word i of each way.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Rows<const N: usize>(pub(crate) [[u64; LANES]; N]);
+pub(crate) struct Rows<const N: usize>(pub(crate) [[u64; WAYS]; N]);
 
 impl<const N: usize> Rows<N> {
-    pub(crate) const ZERO: Self = Self([[0; LANES]; N]);
+    pub(crate) const ZERO: Self = Self([[0; WAYS]; N]);
 
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -78,24 +78,24 @@ impl<const N: usize> Rows<N> {
         rows
     }
 
-    /// Sets a lane.
-    pub(crate) fn set(&mut self, lane: usize, words: &[u64; N]) {
+    /// Sets a way.
+    pub(crate) fn set(&mut self, way: usize, words: &[u64; N]) {
         for (row, word) in self.0.iter_mut().zip(words) {
-            row[lane] = *word;
+            row[way] = *word;
         }
     }
 
-    /// Returns a lane.
-    pub(crate) fn get(&self, lane: usize) -> [u64; N] {
+    /// Returns a way.
+    pub(crate) fn get(&self, way: usize) -> [u64; N] {
         let mut words = [0; N];
         for (word, row) in words.iter_mut().zip(&self.0) {
-            *word = row[lane];
+            *word = row[way];
         }
         words
     }
 }
 
-/// Returns the same value in each lane.
+/// Returns the same value in each way.
 #[inline(always)]
 pub(crate) fn splat(value: i64) -> V {
     op!(_mm512_set1_epi64(value))
@@ -225,7 +225,7 @@ pub(crate) fn sub(a: &Wide, b: &Wide) -> Wide {
     })
 }
 
-/// Negates the lanes of `mask`. The limbs of the result are below 2^52: it is an operand of [`mul`] only.
+/// Negates the ways of `mask`. The limbs of the result are below 2^52: it is an operand of [`mul`] only.
 #[inline(always)]
 pub(crate) fn negate_some(mask: __mmask8, a: &Fe) -> Fe {
     op!({
@@ -237,7 +237,7 @@ pub(crate) fn negate_some(mask: __mmask8, a: &Fe) -> Fe {
     })
 }
 
-/// Returns `b` in the lanes of `mask`, and `a` in the others.
+/// Returns `b` in the ways of `mask`, and `a` in the others.
 #[inline(always)]
 pub(crate) fn select(mask: __mmask8, a: &Fe, b: &Fe) -> Fe {
     op!({
@@ -250,7 +250,7 @@ pub(crate) fn select(mask: __mmask8, a: &Fe, b: &Fe) -> Fe {
 }
 
 impl Fe {
-    /// Returns the same element in each lane.
+    /// Returns the same element in each way.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn splat(limbs: &[u64; 5]) -> Self {
@@ -278,7 +278,7 @@ impl Fe {
         Wide(self.0)
     }
 
-    /// Reads 255 bits of each lane; the last bit of the four words is ignored.
+    /// Reads 255 bits of each way; the last bit of the four words is ignored.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn from_words(w: &[V; 4]) -> Self {
@@ -291,7 +291,7 @@ impl Fe {
         ])
     }
 
-    /// Returns the limbs of the one number below 2^255 - 19 that each lane stands for.
+    /// Returns the limbs of the one number below 2^255 - 19 that each way stands for.
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     pub(crate) fn canonical(&self) -> [V; 5] {
@@ -334,7 +334,7 @@ impl Fe {
         ]
     }
 
-    /// Returns the lanes that are zero.
+    /// Returns the ways that are zero.
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     pub(crate) fn is_zero(&self) -> __mmask8 {
@@ -343,7 +343,7 @@ impl Fe {
         _mm512_testn_epi64_mask(any, any)
     }
 
-    /// Returns the lanes whose number below 2^255 - 19 is odd.
+    /// Returns the ways whose number below 2^255 - 19 is odd.
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     pub(crate) fn is_odd(&self) -> __mmask8 {
@@ -356,7 +356,7 @@ pub(crate) fn or(a: V, b: V) -> V {
     op!(_mm512_or_si512(a, b))
 }
 
-/// Returns `COUNT` bits from bit `at` of each lane's number on; bits beyond the words are zero.
+/// Returns `COUNT` bits from bit `at` of each way's number on; bits beyond the words are zero.
 #[inline(always)]
 pub(crate) fn bits<const COUNT: u32>(words: &[V], at: usize) -> V {
     op!({
@@ -419,7 +419,7 @@ fn power_250<const M: usize>(a: &[Fe; M]) -> [Fe; M] {
 
 /// Returns the inverses, and zero for zero.
 ///
-/// One number is inverted, the product of all lanes: each lane multiplies the inverse of that by the others'
+/// One number is inverted, the product of all ways: each way multiplies the inverse of that by the others'
 /// product.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq")]

@@ -1,5 +1,5 @@
 //! The inverse of one element of the field of 2^255 - 19 by division steps (Bernstein and Yang 2019, in the
-//! variant that starts from 1/2), for all eight lanes: their product is inverted, which is one chain of short
+//! variant that starts from 1/2), for all eight ways: their product is inverted, which is one chain of short
 //! steps instead of 254 squarings that wait for each other.
 //!
 //! 590 steps are enough for any numbers below 2^256. They run in ten batches of 59 over the lowest words

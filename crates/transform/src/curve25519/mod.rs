@@ -23,7 +23,7 @@ pub(crate) mod select;
 mod tests;
 
 /// Elements that one call computes side by side.
-pub(crate) const LANES: usize = 8;
+pub(crate) const WAYS: usize = 8;
 
 /// Clears and sets the bits of a secret scalar as RFC 7748 section 5 and RFC 8032 section 5.1.5 want: a
 /// multiple of eight from 2^254 on.

@@ -143,7 +143,7 @@ impl Scalar {
         self
     }
 
-    /// Subtracts L from the lanes that are not below it.
+    /// Subtracts L from the ways that are not below it.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     fn subtract_order_once(self) -> Self {
@@ -162,7 +162,7 @@ impl Scalar {
         Self(r)
     }
 
-    /// Returns the lanes whose number is below L.
+    /// Returns the ways whose number is below L.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     pub(crate) fn is_below_order(&self) -> __mmask8 {
@@ -206,7 +206,7 @@ impl Scalar {
 }
 
 impl Digits {
-    /// Returns the magnitudes of digit `i`, from 0 to 16, and the lanes where it is negative.
+    /// Returns the magnitudes of digit `i`, from 0 to 16, and the ways where it is negative.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     pub(crate) fn get(&self, i: usize) -> (V, __mmask8) {
@@ -216,7 +216,7 @@ impl Digits {
     }
 
     /// Returns the magnitudes of digits `2 * i` and `2 * i + 1` as one number in the base 1024, from 0 to
-    /// 528, and the lanes where it is negative.
+    /// 528, and the ways where it is negative.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     pub(crate) fn pair(&self, i: usize) -> (V, __mmask8) {

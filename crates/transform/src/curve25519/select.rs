@@ -1,4 +1,4 @@
-//! A table of multiples of eight public points, each lane's in its own memory, from which digits choose by
+//! A table of multiples of eight public points, each way's in its own memory, from which digits choose by
 //! address.
 //!
 //! It is for verification only: the addresses show the digits.
@@ -9,7 +9,7 @@
 use core::arch::x86_64::*;
 use std::sync::LazyLock;
 
-use super::LANES;
+use super::WAYS;
 use super::edwards::{Affine, Cached, Sum};
 use super::field::{self, Fe, Rows, V, splat, times};
 use super::reference::Point;
@@ -21,9 +21,9 @@ const ENTRIES: usize = 17;
 /// Words of an entry: four times five limbs, filled up to whole vectors.
 const WORDS: usize = 24;
 
-/// Multiples of a point in each lane.
+/// Multiples of a point in each way.
 #[repr(C, align(64))]
-pub(crate) struct Choice([[[u64; WORDS]; ENTRIES]; LANES]);
+pub(crate) struct Choice([[[u64; WORDS]; ENTRIES]; WAYS]);
 
 /// Multiples of the base point, from 0 to what two digits can make.
 const BASE_ENTRIES: usize = 16 * 33 + 1;
@@ -48,16 +48,16 @@ pub(crate) struct BaseChoice(&'static Table);
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq")]
 fn table() -> Box<Table> {
     let (mut x, mut y) = (Rows::ZERO, Rows::ZERO);
-    for lane in 0..LANES {
-        x.set(lane, &Point::BASE.x.0);
-        y.set(lane, &Point::BASE.y.0);
+    for way in 0..WAYS {
+        x.set(way, &Point::BASE.x.0);
+        y.set(way, &Point::BASE.y.0);
     }
     let base = Affine::new(&Fe::from_words(&x.load()), &Fe::from_words(&y.load()));
-    // Lane n begins with n times the base point, and then takes eight steps at once.
+    // Way n begins with n times the base point, and then takes eight steps at once.
     let (mut sum, mut next) = (Sum::neutral(), Sum::neutral());
-    for lane in 0..LANES {
+    for way in 0..WAYS {
         next = next.add_affine(&base).to_sum();
-        let mask = 0xfe << lane;
+        let mask = 0xfe << way;
         let choose = |a: &Fe, b: &Fe| field::select(mask, a, b);
         sum = Sum {
             plus: choose(&sum.plus, &next.plus),
@@ -68,14 +68,14 @@ fn table() -> Box<Table> {
     }
     let eight = next.cached();
     let mut table = Box::new(Table([[0; BASE_WORDS]; BASE_ENTRIES]));
-    for entries in table.0.chunks_mut(LANES) {
+    for entries in table.0.chunks_mut(WAYS) {
         let (x, y, z) = sum.coordinates();
         let inverse = field::invert(&z);
         let made = Affine::new(&times(&x, &inverse), &times(&y, &inverse));
         for (n, value) in [made.plus, made.minus, made.t2d].iter().enumerate() {
             let rows = Rows::store(&value.canonical());
-            for (lane, entry) in entries.iter_mut().enumerate() {
-                entry[5 * n..5 * n + 5].copy_from_slice(&rows.get(lane));
+            for (way, entry) in entries.iter_mut().enumerate() {
+                entry[5 * n..5 * n + 5].copy_from_slice(&rows.get(way));
             }
         }
         sum = sum.add(&eight).to_sum();
@@ -93,16 +93,16 @@ impl BaseChoice {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn entry(self, magnitude: V) -> Affine {
-        let mut places = [0u64; LANES];
+        let mut places = [0u64; WAYS];
         let index = _mm512_min_epu64(magnitude, splat(BASE_ENTRIES as i64 - 1));
         // SAFETY: eight words.
         unsafe { _mm512_storeu_si512(places.as_mut_ptr().cast(), index) };
-        let mut rows = [[splat(0); LANES]; 2];
-        for lane in 0..LANES {
-            let from = self.0.0[places[lane] as usize].as_ptr();
+        let mut rows = [[splat(0); WAYS]; 2];
+        for way in 0..WAYS {
+            let from = self.0.0[places[way] as usize].as_ptr();
             for (n, rows) in rows.iter_mut().enumerate() {
                 // SAFETY: an entry is two vectors.
-                rows[lane] = unsafe { _mm512_load_si512(from.add(8 * n).cast()) };
+                rows[way] = unsafe { _mm512_load_si512(from.add(8 * n).cast()) };
             }
         }
         let [p0, p1, p2, p3, p4, m0, m1, m2] = transpose(rows[0]);
@@ -146,7 +146,7 @@ impl Choice {
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512ifma,avx512dq")]
     pub(crate) fn of_multiples(point: &Affine) -> Self {
-        let mut table = Self([[[0; WORDS]; ENTRIES]; LANES]);
+        let mut table = Self([[[0; WORDS]; ENTRIES]; WAYS]);
         let mut sum = Sum::neutral();
         table.put(0, &sum.cached());
         for entry in 1..ENTRIES {
@@ -166,11 +166,11 @@ impl Choice {
             transpose([m[3], m[4], z[0], z[1], z[2], z[3], z[4], t[0]]),
             transpose([t[1], t[2], t[3], t[4], zero, zero, zero, zero]),
         ];
-        for lane in 0..LANES {
-            let to = self.0[lane][entry].as_mut_ptr();
+        for way in 0..WAYS {
+            let to = self.0[way][entry].as_mut_ptr();
             for (n, rows) in rows.iter().enumerate() {
                 // SAFETY: an entry is three vectors.
-                unsafe { _mm512_storeu_si512(to.add(8 * n).cast(), rows[lane]) };
+                unsafe { _mm512_storeu_si512(to.add(8 * n).cast(), rows[way]) };
             }
         }
     }
@@ -179,15 +179,15 @@ impl Choice {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) fn get(&self, magnitude: V) -> Cached {
-        let mut places = [0u64; LANES];
+        let mut places = [0u64; WAYS];
         // SAFETY: eight words.
         unsafe { _mm512_storeu_si512(places.as_mut_ptr().cast(), _mm512_min_epu64(magnitude, splat(16))) };
-        let mut rows = [[splat(0); LANES]; 3];
-        for lane in 0..LANES {
-            let from = self.0[lane][places[lane] as usize].as_ptr();
+        let mut rows = [[splat(0); WAYS]; 3];
+        for way in 0..WAYS {
+            let from = self.0[way][places[way] as usize].as_ptr();
             for (n, rows) in rows.iter_mut().enumerate() {
                 // SAFETY: an entry is three vectors.
-                rows[lane] = unsafe { _mm512_loadu_si512(from.add(8 * n).cast()) };
+                rows[way] = unsafe { _mm512_loadu_si512(from.add(8 * n).cast()) };
             }
         }
         let [p0, p1, p2, p3, p4, m0, m1, m2] = transpose(rows[0]);

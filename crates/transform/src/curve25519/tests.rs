@@ -1,4 +1,4 @@
-//! Lanes against the reference: the field, scalars and points, each lane with other operands, edges among
+//! Ways against the reference: the field, scalars and points, each way with other operands, edges among
 //! them.
 
 use proptest::prelude::*;
@@ -68,11 +68,11 @@ fn the_order_divides_the_number_that_is_read_from_it() {
     assert!(is_scalar(&[ORDER[0] - 1, ORDER[1], ORDER[2], ORDER[3]]));
 }
 
-/// Tests that need the lanes' CPU features do nothing elsewhere.
+/// Tests that need the ways' CPU features do nothing elsewhere.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-mod lanes {
-    use super::super::LANES;
+mod ways {
+    use super::super::WAYS;
     use super::super::base::Base;
     use super::super::edwards;
     use super::super::field::{self, Fe, Rows};
@@ -87,14 +87,14 @@ mod lanes {
 
     fn rows(numbers: &[Bytes]) -> Rows<4> {
         let mut rows = Rows::ZERO;
-        for (lane, number) in numbers.iter().enumerate() {
-            rows.set(lane, &words_of(number));
+        for (way, number) in numbers.iter().enumerate() {
+            rows.set(way, &words_of(number));
         }
         rows
     }
 
     fn bytes(rows: &Rows<4>) -> Vec<Bytes> {
-        (0..LANES).map(|lane| bytes_of(&rows.get(lane))).collect()
+        (0..WAYS).map(|way| bytes_of(&rows.get(way))).collect()
     }
 
     /// All pairs of edges, then pairs from the stream, in eights.
@@ -104,7 +104,7 @@ mod lanes {
             edges.iter().flat_map(|a| edges.iter().map(|b| (*a, *b))).collect();
         pairs.extend(stream(1, 800).into_iter().zip(stream(2, 800)));
         pairs
-            .chunks_exact(LANES)
+            .chunks_exact(WAYS)
             .map(|pairs| {
                 let (a, b): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
                 [a, b]
@@ -138,8 +138,8 @@ mod lanes {
         for [a, b] in pairs() {
             // SAFETY: the token proves the features.
             let made = unsafe { operations(&rows(&a), &rows(&b)) };
-            for lane in 0..LANES {
-                let (x, y) = (Element::from_bytes(&a[lane]), Element::from_bytes(&b[lane]));
+            for way in 0..WAYS {
+                let (x, y) = (Element::from_bytes(&a[way]), Element::from_bytes(&b[way]));
                 let (xy, xx) = (x.mul(y), x.mul(x));
                 let wanted = [
                     x,
@@ -149,11 +149,11 @@ mod lanes {
                     xy.sub(xx),
                     xy.add(x.mul(Element([121_665, 0, 0, 0]))),
                     xy,
-                    if lane < 4 { x.neg().mul(xy) } else { x.mul(xy) },
-                    if (2..6).contains(&lane) { y } else { x },
+                    if way < 4 { x.neg().mul(xy) } else { x.mul(xy) },
+                    if (2..6).contains(&way) { y } else { x },
                 ];
                 for (n, (made, wanted)) in made.iter().zip(wanted).enumerate() {
-                    assert_eq!(made.get(lane), wanted.0, "operation {n} of {x:x?} and {y:x?}");
+                    assert_eq!(made.get(way), wanted.0, "operation {n} of {x:x?} and {y:x?}");
                 }
             }
         }
@@ -196,14 +196,14 @@ mod lanes {
             return;
         }
         let numbers = [edges(), stream(5, 60)].concat();
-        for numbers in numbers.chunks(LANES) {
+        for numbers in numbers.chunks(WAYS) {
             // SAFETY: the token proves the features.
             let (made, zero, odd) = unsafe { inverses(&rows(numbers)) };
-            for (lane, number) in numbers.iter().enumerate() {
+            for (way, number) in numbers.iter().enumerate() {
                 let number = Element::from_bytes(number);
-                assert_eq!(made.get(lane), number.invert().0, "{number:x?}");
-                assert_eq!(zero >> lane & 1 == 1, number == Element::ZERO);
-                assert_eq!(odd >> lane & 1, number.0[0] as u8 & 1);
+                assert_eq!(made.get(way), number.invert().0, "{number:x?}");
+                assert_eq!(zero >> way & 1 == 1, number == Element::ZERO);
+                assert_eq!(odd >> way & 1, number.0[0] as u8 & 1);
             }
         }
     }
@@ -255,22 +255,22 @@ mod lanes {
         for [a, b] in pairs().into_iter().step_by(3) {
             // SAFETY: the token proves the features.
             let (made, below, digits) = unsafe { scalars(&rows(&a), &rows(&b)) };
-            for lane in 0..LANES {
+            for way in 0..WAYS {
                 let mut wide = [0; 64];
-                wide[..32].copy_from_slice(&b[lane]);
+                wide[..32].copy_from_slice(&b[way]);
                 let reduced = scalar_from_wide(&wide);
-                wide[..32].copy_from_slice(&a[lane]);
-                wide[32..].copy_from_slice(&b[lane]);
+                wide[..32].copy_from_slice(&a[way]);
+                wide[32..].copy_from_slice(&b[way]);
                 let whole = scalar_from_wide(&wide);
-                let words = words_of(&a[lane]);
+                let words = words_of(&a[way]);
                 let wanted = [whole, reduced, scalar_multiply_add(&words, &reduced, &whole)];
-                assert_eq!([0, 1, 2].map(|n| made[n].get(lane)), wanted);
-                assert_eq!(below >> lane & 1 == 1, is_scalar(&words));
+                assert_eq!([0, 1, 2].map(|n| made[n].get(way)), wanted);
+                assert_eq!(below >> way & 1 == 1, is_scalar(&words));
                 // Digits from the highest on make the scalar, here modulo the order.
                 let sum = digits.iter().rev().fold([0; 4], |sum, (magnitude, negative)| {
-                    let [magnitude] = magnitude.get(lane);
+                    let [magnitude] = magnitude.get(way);
                     assert!(magnitude <= 16);
-                    let negative = negative >> lane & 1 == 1;
+                    let negative = negative >> way & 1 == 1;
                     let digit = [magnitude, 0, 0, 0];
                     let minus =
                         scalar_multiply_add(&[ORDER[0] - 1, ORDER[1], ORDER[2], ORDER[3]], &digit, &[0; 4]);
@@ -299,7 +299,7 @@ mod lanes {
                 (0..50).fold([0; 4], |sum, _| scalar_multiply_add(&sum, &[32, 0, 0, 0], &[digit, 0, 0, 0]));
             numbers.push(bytes_of(&all));
         }
-        for numbers in numbers.chunks(LANES) {
+        for numbers in numbers.chunks(WAYS) {
             // SAFETY: the token proves the features.
             let made = bytes(&unsafe { multiples(&rows(numbers), base) });
             for (number, made) in numbers.iter().zip(made) {
@@ -326,17 +326,17 @@ mod lanes {
             number
         }));
         let mut points = 0;
-        for numbers in numbers.chunks(2 * LANES) {
-            let (first, second) = numbers.split_at(numbers.len().min(LANES));
+        for numbers in numbers.chunks(2 * WAYS) {
+            let (first, second) = numbers.split_at(numbers.len().min(WAYS));
             // SAFETY: the token proves the features.
             let made = unsafe { decoded(&rows(first), &rows(second)) };
             for (numbers, (x, y, valid)) in [first, second].into_iter().zip(made) {
-                for (lane, number) in numbers.iter().enumerate() {
+                for (way, number) in numbers.iter().enumerate() {
                     let wanted = Point::decode(number);
-                    assert_eq!(valid >> lane & 1 == 1, wanted.is_some(), "{number:02x?}");
+                    assert_eq!(valid >> way & 1 == 1, wanted.is_some(), "{number:02x?}");
                     if let Some(wanted) = wanted {
                         points += 1;
-                        assert_eq!((x.get(lane), y.get(lane)), (wanted.x.0, wanted.y.0));
+                        assert_eq!((x.get(way), y.get(way)), (wanted.x.0, wanted.y.0));
                         assert_eq!(wanted.encode(), *number);
                     }
                 }
@@ -350,13 +350,13 @@ mod lanes {
         #[test]
         fn the_field_is_the_references_on_any_operands(numbers: [Bytes; 16]) {
             if token().is_some() {
-                let (a, b) = numbers.split_at(LANES);
+                let (a, b) = numbers.split_at(WAYS);
                 // SAFETY: the token proves the features.
                 let made = unsafe { operations(&rows(a), &rows(b)) };
-                for lane in 0..LANES {
-                    let (x, y) = (Element::from_bytes(&a[lane]), Element::from_bytes(&b[lane]));
-                    prop_assert_eq!(made[1].get(lane), x.mul(y).0);
-                    prop_assert_eq!(made[4].get(lane), x.mul(y).sub(x.mul(x)).0);
+                for way in 0..WAYS {
+                    let (x, y) = (Element::from_bytes(&a[way]), Element::from_bytes(&b[way]));
+                    prop_assert_eq!(made[1].get(way), x.mul(y).0);
+                    prop_assert_eq!(made[4].get(way), x.mul(y).sub(x.mul(x)).0);
                 }
             }
         }

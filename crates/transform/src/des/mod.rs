@@ -14,17 +14,17 @@ mod staging;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 #[cfg(target_arch = "x86_64")]
-use crate::cipher_ways::few_lanes_do;
+use crate::cipher_ways::few_ways_do;
 use crate::cipher_ways::{self, HandOver};
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    Alone, CipherDescriptor, CipherWays, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions, no_words,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob};
 use crate::modes::{Direction, Mode};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, trace_blocks};
 
@@ -35,16 +35,16 @@ pub(crate) static DES: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Des(Key::new(key.try_into().ok()?))),
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
-    lanes: Some(CipherLanes {
+    ways: Some(CipherWays {
         cost: |mode, _, isa, _| match (mode, isa) {
             (Mode::Ctr, _) => None,
-            (_, Isa::Portable) => Some(LaneCost { few: 21, fixed_bytes: 256, job_bytes: 8 }),
-            (_, Isa::Avx2) => Some(LaneCost { few: 24, fixed_bytes: 384, job_bytes: 8 }),
-            (_, Isa::Avx512) => Some(LaneCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
+            (_, Isa::Portable) => Some(WaysCost { few: 21, fixed_bytes: 256, job_bytes: 8 }),
+            (_, Isa::Avx2) => Some(WaysCost { few: 24, fixed_bytes: 384, job_bytes: 8 }),
+            (_, Isa::Avx512) => Some(WaysCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
         },
         least_bytes: LeastBytes { chained: 256, free: 256 },
-        cut: Some(CutFor { lanes: [64, 256, 512], set_up: 256 }),
-        run: run_lanes::<1>,
+        cut: Some(CutFor { ways: [64, 256, 512], set_up: 256 }),
+        run: run_ways::<1>,
     }),
     trace: |key, data, sink| {
         let Schedule::Des(key) = key else { return };
@@ -71,15 +71,15 @@ pub(crate) static TRIPLE_DES: CipherDescriptor = CipherDescriptor {
         if tier == Tier::Reference { triple_by_reference } else { triple_unrolled }
     },
     has_instructions: no_instructions,
-    lanes: Some(CipherLanes {
+    ways: Some(CipherWays {
         cost: |mode, _, isa, _| match (mode, isa) {
             (Mode::Ctr, _) => None,
-            (_, Isa::Portable | Isa::Avx2) => Some(LaneCost { few: 20, fixed_bytes: 256, job_bytes: 8 }),
-            (_, Isa::Avx512) => Some(LaneCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
+            (_, Isa::Portable | Isa::Avx2) => Some(WaysCost { few: 20, fixed_bytes: 256, job_bytes: 8 }),
+            (_, Isa::Avx512) => Some(WaysCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
         },
         least_bytes: LeastBytes { chained: 256, free: 256 },
-        cut: Some(CutFor { lanes: [64, 256, 512], set_up: 256 }),
-        run: run_lanes::<3>,
+        cut: Some(CutFor { ways: [64, 256, 512], set_up: 256 }),
+        run: run_ways::<3>,
     }),
     trace: |key, data, sink| {
         let Schedule::TripleDes(key) = key else { return };
@@ -122,12 +122,12 @@ fn triple_unrolled(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 1
     }
 }
 
-/// This many busy lanes of 512 are no faster than as many single messages.
+/// This many busy ways of 512 are no faster than as many single messages.
 #[cfg(target_arch = "x86_64")]
 const SLICED_FEW: usize = 16;
 
-/// Runs `PASSES` passes of DES in lanes: of bits, or of bytes if there are few messages.
-fn run_lanes<const PASSES: usize>(
+/// Runs `PASSES` passes of DES side by side: of bits, or of bytes if there are few messages.
+fn run_ways<const PASSES: usize>(
     features: Features,
     mode: Mode,
     direction: Direction,
@@ -137,11 +137,11 @@ fn run_lanes<const PASSES: usize>(
 ) {
     #[cfg(target_arch = "x86_64")]
     match (features.avx512, features.avx2) {
-        (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (13, 2)) => {
+        (Some(proof), _) if few_ways_do(jobs, order, 64, 512, (13, 2)) => {
             let kernel = &mut permuted::Permuted::<PASSES>::new(proof, mode, direction);
             return cipher_ways::run_jobs(kernel, jobs, order, hand_over);
         }
-        // A step of 512 lanes costs less than one of 256 by AVX2, however few lanes are busy.
+        // A step of 512 ways costs less than one of 256 by AVX2, however few ways are busy.
         (Some(proof), _) => {
             let kernel = &mut sliced::avx512(proof, mode, direction, PASSES);
             return cipher_ways::run_jobs(kernel, jobs, order, &hand_over.at(SLICED_FEW));

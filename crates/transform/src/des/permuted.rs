@@ -1,6 +1,6 @@
 //! DES and triple DES for 64 messages at once by byte permutations: `vpermb` looks up 64 entries of an S-box.
 //!
-//! Each half is kept expanded: in eight vectors of 64 lanes, with one byte per lane for the six bits that enter an
+//! Each half is kept expanded: in eight vectors of 64 ways, with one byte per way for the six bits that enter an
 //! S-box. After P and E, an S-box's output goes to six places, which lie in six different bytes, and each byte takes
 //! its six bits from six S-boxes. So every place has one of six colours, which is its bit in the byte: one look-up
 //! gives the whole output of an S-box, in its colours, and a byte selects one bit of each colour. Many bytes share a
@@ -8,16 +8,16 @@
 //! round adds its key, the other half and the selected bits in one instruction. No table in memory is indexed, and no
 //! branch depends on data: the kernel is constant-time.
 //!
-//! Bitslicing 512 messages ([`super::sliced`]) costs the same per message when all lanes are busy; this kernel needs
+//! Bitslicing 512 messages ([`super::sliced`]) costs the same per message when all ways are busy; this kernel needs
 //! only 64.
 //!
-//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_ways::LaneKernel`].
+//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::{Key, P, s_box};
-use crate::cipher_ways::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, WaysKernel, Rows};
 use crate::isa::Avx512;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
@@ -25,7 +25,7 @@ use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 
 /// Messages side by side.
-pub(crate) const LANES: usize = 64;
+pub(crate) const WAYS: usize = 64;
 
 /// The colour of bit m (most significant first) of each S-box's input.
 const COLOURS: [[u8; 6]; 8] = [
@@ -165,7 +165,7 @@ const COLOUR: [u64; 8] = {
     matrices
 };
 
-/// Vector n holds byte n of 64 lanes.
+/// Vector n holds byte n of 64 ways.
 type Bytes = [Z; 8];
 
 /// Both halves, the left one first, in the form of S-box inputs.
@@ -211,19 +211,19 @@ fn merge(mask: u8, one: Z, zero: Z) -> Z {
     Z(_mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi8(mask as i8), one.0, zero.0))
 }
 
-/// Loads 16 bytes of every lane in order: vector n has those of lanes n, 16 + n, 32 + n and 48 + n.
+/// Loads 16 bytes of every way in order: vector n has those of ways n, 16 + n, 32 + n and 48 + n.
 ///
 /// # Safety
-/// For every lane below 64, 16 bytes at `at(lane)` are readable, with any alignment. The CPU has AVX-512 F
+/// For every way below 64, 16 bytes at `at(way)` are readable, with any alignment. The CPU has AVX-512 F
 /// and BW.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn gather(at: impl Fn(usize) -> *const u8) -> [Z; 16] {
-    // SAFETY: the contract: the 16 bytes of each of these four lanes.
+    // SAFETY: the contract: the 16 bytes of each of these four ways.
     each!(16 N => unsafe { Z::load_quarters([at(N), at(16 + N), at(32 + N), at(48 + N)]) })
 }
 
-/// Returns the initial permutation of two blocks of every lane: it exchanges bit and byte of each. Even vectors are
+/// Returns the initial permutation of two blocks of every way: it exchanges bit and byte of each. Even vectors are
 /// the left half from the last byte on, odd ones the right half.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
@@ -287,7 +287,7 @@ fn round(left: &mut Bytes, right: &Bytes, key: &Bytes) {
 /// Number of key vectors of a pass: the first round's, the one that each round adds, and the last but one's.
 const KEYS: usize = 18;
 
-/// Transforms one block of every lane.
+/// Transforms one block of every way.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn crypt(keys: &[[Bytes; KEYS]], [mut left, mut right]: State) -> State {
@@ -302,15 +302,15 @@ fn crypt(keys: &[[Bytes; KEYS]], [mut left, mut right]: State) -> State {
     [left, right]
 }
 
-/// The kernel has 64 lanes and `PASSES` keys (1 or 3).
+/// The kernel has 64 ways and `PASSES` keys (1 or 3).
 pub(crate) struct Permuted<'k, const PASSES: usize> {
     mode: Mode,
     direction: Direction,
-    /// Round keys of the lanes.
-    rounds: [[&'k [[u8; 8]; 16]; LANES]; PASSES],
-    /// IVs of the lanes in `fresh`.
-    ivs: [[u8; 16]; LANES],
-    /// Lanes set since the last run, one bit per lane.
+    /// Round keys of the ways.
+    rounds: [[&'k [[u8; 8]; 16]; WAYS]; PASSES],
+    /// IVs of the ways in `fresh`.
+    ivs: [[u8; 16]; WAYS],
+    /// Ways set since the last run, one bit per way.
     fresh: u64,
     stale_keys: bool,
     keys: [[Bytes; KEYS]; PASSES],
@@ -331,7 +331,7 @@ impl<const PASSES: usize> Drop for Permuted<'_, PASSES> {
 }
 
 impl<const PASSES: usize> Permuted<'_, PASSES> {
-    /// Lanes that have no key yet.
+    /// Ways that have no key yet.
     #[inline]
     pub(crate) fn new(_: Avx512, mode: Mode, direction: Direction) -> Self {
         // SAFETY: a vector of zeros is a value.
@@ -339,8 +339,8 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
         Self {
             mode,
             direction,
-            rounds: [[&[[0; 8]; 16]; LANES]; PASSES],
-            ivs: [[0; 16]; LANES],
+            rounds: [[&[[0; 8]; 16]; WAYS]; PASSES],
+            ivs: [[0; 16]; WAYS],
             fresh: 0,
             stale_keys: true,
             keys: [[zero; KEYS]; PASSES],
@@ -349,7 +349,7 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
         }
     }
 
-    /// Converts keys and IVs of fresh lanes to bytes.
+    /// Converts keys and IVs of fresh ways to bytes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     fn refresh(&mut self) {
         if self.stale_keys {
@@ -358,7 +358,7 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
                 for two in 0..8 {
                     // SAFETY: two round keys of eight bytes.
                     self.blocks[0] = Z::transpose_16(unsafe {
-                        gather(|lane| rounds[lane][2 * two..][..2].as_ptr().cast())
+                        gather(|way| rounds[way][2 * two..][..2].as_ptr().cast())
                     });
                     for (odd, bytes) in self.blocks[0].as_chunks::<8>().0.iter().enumerate() {
                         let number = if backward { 15 - 2 * two - odd } else { 2 * two + odd };
@@ -374,26 +374,26 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
             self.stale_keys = false;
         }
         // SAFETY: an IV is 16 bytes.
-        let ivs = expand(&split(unsafe { gather(|lane| self.ivs[lane].as_ptr()) }));
+        let ivs = expand(&split(unsafe { gather(|way| self.ivs[way].as_ptr()) }));
         let fresh = core::mem::take(&mut self.fresh);
         for (chain, ivs) in self.chain.iter_mut().zip(ivs) {
             *chain = each!(8 N => Z(_mm512_mask_mov_epi8(chain[N].0, fresh, ivs[N].0)));
         }
     }
 
-    /// See [`LaneKernel::crypt_chunks`].
+    /// See [`WaysKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VBMI, and GFNI.
+    /// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX-512 F, BW and VBMI, and GFNI.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-    unsafe fn go(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    unsafe fn go(&mut self, rows: &mut Rows<WAYS>, chunks: usize) {
         if self.fresh != 0 {
             self.refresh();
         }
         for _ in 0..chunks {
             for (two, blocks) in self.blocks.iter_mut().enumerate() {
                 // SAFETY: the trait's contract: each row has a chunk to read, of which this is a quarter.
-                *blocks = split(unsafe { gather(|lane| rows.source[lane].add(16 * two)) });
+                *blocks = split(unsafe { gather(|way| rows.source[way].add(16 * two)) });
             }
             for block in self.blocks.as_flattened_mut().as_chunks_mut::<8>().0 {
                 let given = expand(block);
@@ -412,12 +412,12 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
                 *block = contract(&made);
             }
             for (two, blocks) in self.blocks.iter().enumerate() {
-                for (n, lanes) in join(*blocks).into_iter().enumerate() {
+                for (n, ways) in join(*blocks).into_iter().enumerate() {
                     // SAFETY: the trait's contract: each row has a chunk to write, of which this is a
                     // quarter.
                     unsafe {
-                        let at = |lane: usize| rows.destination[lane].add(16 * two);
-                        lanes.store_quarters([at(n), at(16 + n), at(32 + n), at(48 + n)]);
+                        let at = |way: usize| rows.destination[way].add(16 * two);
+                        ways.store_quarters([at(n), at(16 + n), at(32 + n), at(48 + n)]);
                     }
                 }
             }
@@ -426,11 +426,11 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
     }
 }
 
-impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+impl<'k, const PASSES: usize> WaysKernel<'k, WAYS> for Permuted<'k, PASSES> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let mut store = |pass: usize, key: &'k Key| {
-            self.stale_keys |= !core::ptr::eq(self.rounds[pass][lane], &raw const key.rounds);
-            self.rounds[pass][lane] = &key.rounds;
+            self.stale_keys |= !core::ptr::eq(self.rounds[pass][way], &raw const key.rounds);
+            self.rounds[pass][way] = &key.rounds;
         };
         match key {
             Schedule::Des(key) => store(0, key),
@@ -441,28 +441,28 @@ impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
             }
             _ => {}
         }
-        self.ivs[lane] = *iv;
-        self.fresh |= 1 << lane;
+        self.ivs[way] = *iv;
+        self.fresh |= 1 << way;
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
-    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    /// The contract of [`WaysKernel::crypt_chunks`].
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<WAYS>, chunks: usize) {
         // SAFETY: made under the token, which proves the features; for the rows, the trait's contract is that
         // of `go`.
         unsafe { self.go(rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+    fn finish(&mut self, way: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
         let mut iv = [0; 16];
-        if self.fresh >> lane & 1 != 0 {
-            iv = self.ivs[lane];
+        if self.fresh >> way & 1 != 0 {
+            iv = self.ivs[way];
         } else {
             // SAFETY: made under the token, which proves the features; eight vectors are eight times 64 bytes.
-            let chain: [[u8; LANES]; 8] = unsafe { core::mem::transmute(contract(&self.chain)) };
+            let chain: [[u8; WAYS]; 8] = unsafe { core::mem::transmute(contract(&self.chain)) };
             for (bit, bytes) in chain.iter().enumerate() {
                 for (i, byte) in iv[..8].iter_mut().enumerate() {
-                    *byte |= (bytes[lane] >> (7 - i) & 1) << bit;
+                    *byte |= (bytes[way] >> (7 - i) & 1) << bit;
                 }
             }
         }

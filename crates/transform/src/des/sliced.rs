@@ -1,16 +1,16 @@
-//! Bitsliced DES and triple DES: one message per bit lane, each with its own key, 64, 256 or 512 at once.
+//! Bitsliced DES and triple DES: one message per bit of a vector, each with its own key, 64, 256 or 512 at once.
 //!
 //! A block's 64 bits become 64 planes; the permutations become numbering, the S-boxes circuits of three-input gates
 //! ([`super::circuits`]). There is no table and no branch on data: the kernel is constant-time. The key planes of C
 //! and D are stored twice in a row, so a round's rotation is a pointer.
 //!
-//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::cipher_ways::LaneKernel`].
+//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use super::circuits;
 use super::staging::{Block, Half, Staged, transpose};
 use super::{P, PC2, ROTATIONS};
-use crate::cipher_ways::{Alone, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, WaysKernel, Rows};
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Planes;
@@ -61,11 +61,11 @@ const KEY_AT: [usize; 48] = {
     at
 };
 
-/// Returns a lane's bit of a plane.
-fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
-    debug_assert!(lane < 64 * V::ELEMENTS);
-    // SAFETY: a plane is ELEMENTS 64-bit words, 64 lanes to each.
-    unsafe { *core::ptr::from_ref(plane).cast::<u64>().add(lane / 64) >> (lane % 64) & 1 }
+/// Returns a way's bit of a plane.
+fn bit<V: Planes>(plane: &V, way: usize) -> u64 {
+    debug_assert!(way < 64 * V::ELEMENTS);
+    // SAFETY: a plane is ELEMENTS 64-bit words, 64 ways to each.
+    unsafe { *core::ptr::from_ref(plane).cast::<u64>().add(way / 64) >> (way % 64) & 1 }
 }
 
 /// XORs the round function of one half of a block into the other, in place: into the left one, or into the right one
@@ -128,7 +128,7 @@ fn pass<V: Planes, const SWAPPED: bool>(block: &mut [V; 64], key: &[V; KEY_PLANE
     }
 }
 
-/// Transforms one block of every lane, with `passes` keys (1 or 3). Planes 2i and 2i + 1 come out exchanged, because
+/// Transforms one block of every way, with `passes` keys (1 or 3). Planes 2i and 2i + 1 come out exchanged, because
 /// the halves do.
 #[inline(always)]
 fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direction, block: &mut [V; 64]) {
@@ -148,17 +148,17 @@ fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direc
     }
 }
 
-/// The kernel has `E` 64-bit elements of lanes, and `L = 64 * E`.
+/// The kernel has `E` 64-bit elements, with a way per bit, and `L = 64 * E`.
 pub(crate) struct Sliced<V: Staged, const L: usize> {
     mode: Mode,
     direction: Direction,
     passes: usize,
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
-    /// C || D of every lane and pass, in the order of [`Self::place`].
+    /// C || D of every way and pass, in the order of [`Self::place`].
     keys: [[u64; L]; 3],
-    /// IVs of the lanes in `fresh`, in the same order.
+    /// IVs of the ways in `fresh`, in the same order.
     ivs: [u64; L],
-    /// Lanes set since the last run, one bit per lane, as in a plane.
+    /// Ways set since the last run, one bit per way, as in a plane.
     fresh: [u64; 8],
     stale_keys: bool,
     key_planes: [[V; KEY_PLANES]; 3],
@@ -209,9 +209,9 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         }
     }
 
-    /// Returns the place of a lane: lane `64 e + i` is element e of row i.
-    const fn place(lane: usize) -> usize {
-        lane % 64 * V::ELEMENTS + lane / 64
+    /// Returns the place of a way: way `64 e + i` is element e of row i.
+    const fn place(way: usize) -> usize {
+        way % 64 * V::ELEMENTS + way / 64
     }
 
     /// Returns the index of plane `i` of the chain.
@@ -219,7 +219,7 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         if self.direction == Direction::Encrypt { i ^ 1 } else { i }
     }
 
-    /// Converts keys and IVs of fresh lanes to planes.
+    /// Converts keys and IVs of fresh ways to planes.
     #[inline(always)]
     fn refresh(&mut self) {
         // SAFETY: row i is ELEMENTS of the L = 64 * ELEMENTS words.
@@ -256,10 +256,10 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         self.fresh = [0; 8];
     }
 
-    /// See [`LaneKernel::crypt_chunks`].
+    /// See [`WaysKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
         if self.fresh != [0; 8] {
@@ -304,9 +304,9 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
     }
 }
 
-impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
-        let at = Self::place(lane);
+impl<V: Staged, const L: usize> WaysKernel<'_, L> for Sliced<V, L> {
+    fn set(&mut self, way: usize, key: &Schedule, iv: &[u8; 16]) {
+        let at = Self::place(way);
         let mut store = |number: usize, cd: u64| {
             let word = &mut self.keys[number][at];
             self.stale_keys |= *word != cd;
@@ -322,32 +322,32 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
             _ => {}
         }
         self.ivs[at] = u64::from_le_bytes(iv.as_chunks().0[0]);
-        self.fresh[lane / 64] |= 1 << (lane % 64);
+        self.fresh[way / 64] |= 1 << (way % 64);
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+    fn finish(&mut self, way: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
         let mut iv = [0; 16];
-        let bytes = if self.fresh[lane / 64] >> (lane % 64) & 1 != 0 {
-            self.ivs[Self::place(lane)]
+        let bytes = if self.fresh[way / 64] >> (way % 64) & 1 != 0 {
+            self.ivs[Self::place(way)]
         } else {
-            (0..64).fold(0, |word, i| word | bit(&self.chains[0][self.chain_plane(i)], lane) << i)
+            (0..64).fold(0, |word, i| word | bit(&self.chains[0][self.chain_plane(i)], way) << i)
         };
         iv[..8].copy_from_slice(&bytes.to_le_bytes());
         alone(key, &iv, rest);
     }
 }
 
-/// Returns the portable kernel: 64 lanes.
+/// Returns the portable kernel: 64 ways.
 pub(crate) fn portable(mode: Mode, direction: Direction, passes: usize) -> Sliced<u64, 64> {
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; no features are needed.
+    /// The contract of [`WaysKernel::crypt_chunks`]; no features are needed.
     unsafe fn crypt_chunks(kernel: &mut Sliced<u64, 64>, rows: &mut Rows<64>, chunks: usize) {
         // SAFETY: the contract of this function is that of `go`; plain words need no features.
         unsafe { kernel.go(rows, chunks) }
@@ -363,7 +363,7 @@ mod x86 {
     use crate::simd::avx512::Z;
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX2.
+    /// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX2.
     #[target_feature(enable = "avx2")]
     unsafe fn run_avx2(kernel: &mut Sliced<Y, 256>, rows: &mut Rows<256>, chunks: usize) {
         // SAFETY: the contract of this function is that of `go`, and it has the features of Y.
@@ -371,19 +371,19 @@ mod x86 {
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F and BW, and GFNI.
+    /// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX-512 F and BW, and GFNI.
     #[target_feature(enable = "avx512f,avx512bw,gfni")]
     unsafe fn run_avx512(kernel: &mut Sliced<Z, 512>, rows: &mut Rows<512>, chunks: usize) {
         // SAFETY: the contract of this function is that of `go`, and it has the features of Z.
         unsafe { kernel.go(rows, chunks) }
     }
 
-    /// Returns the kernel with 256 lanes of AVX2.
+    /// Returns the kernel with 256 ways of AVX2.
     pub(crate) fn avx2(_: Avx2, mode: Mode, direction: Direction, passes: usize) -> Sliced<Y, 256> {
         Sliced::new(mode, direction, passes, <Y as Planes>::splat(0), run_avx2)
     }
 
-    /// Returns the kernel with 512 lanes of AVX-512.
+    /// Returns the kernel with 512 ways of AVX-512.
     pub(crate) fn avx512(_: Avx512, mode: Mode, direction: Direction, passes: usize) -> Sliced<Z, 512> {
         Sliced::new(mode, direction, passes, <Z as Planes>::splat(0), run_avx512)
     }

@@ -1,14 +1,14 @@
-//! Converts between a chunk of every lane and the planes of its eight blocks.
+//! Converts between a chunk of every way and the planes of its eight blocks.
 //!
 //! A chunk is staged as it is loaded, each block is converted to planes and back, and the chunk is stored. The layout
-//! on the stage depends on the vector; in planes, lane `64 e + i` is always bit i of element e.
+//! on the stage depends on the vector; in planes, way `64 e + i` is always bit i of element e.
 //!
-//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_ways::LaneKernel`].
+//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use crate::simd::{Blocks, Planes};
 
-/// A block of every lane. The last vector only keeps the blocks of a chunk out of each other's cache sets.
+/// A block of every way. The last vector only keeps the blocks of a chunk out of each other's cache sets.
 pub(crate) type Block<V> = [V; 65];
 
 /// Room for 64 vectors between two steps.
@@ -16,7 +16,7 @@ pub(crate) type Half<V> = [[V; 8]; 8];
 
 /// Vectors that can be staged.
 pub(crate) trait Staged: Planes {
-    /// Reads a chunk of every lane.
+    /// Reads a chunk of every way.
     ///
     /// # Safety
     /// `rows` are `64 * ELEMENTS` pointers, each to 64 readable bytes, with any alignment. The CPU has the
@@ -77,7 +77,7 @@ pub(super) fn transpose<V: Planes>(
     }
 }
 
-/// Conversion by shifts and masks: the stage has a row for every 64th lane.
+/// Conversion by shifts and masks: the stage has a row for every 64th way.
 macro_rules! by_shifts {
     ($vector:ty) => {
         impl Staged for $vector {
@@ -86,7 +86,7 @@ macro_rules! by_shifts {
             #[inline(always)]
             unsafe fn load_chunk(rows: *const *const u8, blocks: &mut [Block<Self>; 8]) {
                 for i in 0..64 {
-                    // SAFETY: the contract: rows i, i + 64, ... are lanes, each with a chunk to read.
+                    // SAFETY: the contract: rows i, i + 64, ... are ways, each with a chunk to read.
                     let eight = unsafe { Self::load_blocks(rows.add(i)) };
                     for (block, row) in blocks.iter_mut().zip(eight) {
                         block[i] = row;
@@ -98,7 +98,7 @@ macro_rules! by_shifts {
             #[inline(always)]
             unsafe fn store_chunk(blocks: &[Block<Self>; 8], rows: *const *mut u8) {
                 for i in 0..64 {
-                    // SAFETY: the contract: rows i, i + 64, ... are lanes, each with a chunk to write.
+                    // SAFETY: the contract: rows i, i + 64, ... are ways, each with a chunk to write.
                     unsafe { Self::store_blocks(core::array::from_fn(|n| blocks[n][i]), rows.add(i)) };
                 }
             }
@@ -127,11 +127,11 @@ mod x86 {
 
     /// Conversion by bytes. The index of a vector (v) and that of a byte in 16 (p) form one number, v above p;
     /// interleaving the bytes of the vectors' halves rotates it left by one bit, and an affine map whose matrix is
-    /// the data exchanges byte and bit in every eight bytes. So a lane's number is 128 times its place in a vector,
+    /// the data exchanges byte and bit in every eight bytes. So a way's number is 128 times its place in a vector,
     /// plus 8 times its byte's index in planes, plus its bit's index.
     ///
-    /// On the stage of a chunk just loaded, vector `16 * (byte / 2) + lane / 8 % 16` of a block has, in every 16 bytes,
-    /// each bit of two bytes; of a chunk to store, vector `8 * (lane / 16 % 8) + byte` has each lane's byte.
+    /// On the stage of a chunk just loaded, vector `16 * (byte / 2) + way / 8 % 16` of a block has, in every 16 bytes,
+    /// each bit of two bytes; of a chunk to store, vector `8 * (way / 16 % 8) + byte` has each way's byte.
     impl Staged for Z {
         /// # Safety
         /// The contract of [`Staged::load_chunk`], for 512 rows. The CPU has AVX-512 F and BW, and GFNI.
@@ -139,13 +139,13 @@ mod x86 {
         unsafe fn load_chunk(rows: *const *const u8, blocks: &mut [Block<Self>; 8]) {
             for group in 0..16 {
                 for (two, blocks) in blocks.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                    // SAFETY: the contract: lane 128 q + 8 group + 7 - i has a chunk to read, of which this
+                    // SAFETY: the contract: way 128 q + 8 group + 7 - i has a chunk to read, of which this
                     // is a quarter.
-                    let lanes = core::array::from_fn(|i| unsafe {
+                    let ways = core::array::from_fn(|i| unsafe {
                         let at = |q: usize| (*rows.add(128 * q + 8 * group + 7 - i)).add(16 * two);
                         Self::load_quarters([at(0), at(1), at(2), at(3)])
                     });
-                    let bytes = Self::transpose_8(lanes);
+                    let bytes = Self::transpose_8(ways);
                     for (i, bytes) in bytes.into_iter().enumerate() {
                         blocks[i / 4][16 * (i % 4) + group] = bytes;
                     }
@@ -163,13 +163,13 @@ mod x86 {
                     for (i, bytes) in bytes.iter_mut().enumerate() {
                         *bytes = blocks[i / 8][8 * group + i % 8];
                     }
-                    let lanes = Self::transpose_16(bytes);
-                    for (i, lanes) in lanes.into_iter().enumerate() {
-                        // SAFETY: the contract: lane 128 q + 16 group + i has a chunk to write, of which this
+                    let ways = Self::transpose_16(bytes);
+                    for (i, ways) in ways.into_iter().enumerate() {
+                        // SAFETY: the contract: way 128 q + 16 group + i has a chunk to write, of which this
                         // is a quarter.
                         unsafe {
                             let at = |q: usize| (*rows.add(128 * q + 16 * group + i)).add(16 * two);
-                            lanes.store_quarters([at(0), at(1), at(2), at(3)]);
+                            ways.store_quarters([at(0), at(1), at(2), at(3)]);
                         }
                     }
                 }

@@ -90,7 +90,7 @@ pub(crate) struct Prepared {
     pub(crate) modulus: Modulus,
     /// The bounds of values.
     pub(crate) bounds: TopAndOne,
-    /// The prime for the lanes.
+    /// The prime for the ways.
     pub(crate) constants: Constants,
     /// The prime for AWS-LC; `None` if it had no memory.
     pub(crate) library: Option<LibraryModulus>,

@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use super::{DhExponent, DhGroup, DhJob, DhOutcome, DhPrivateKey, library, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, LaneCosts, Refusal, Task,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
+    Class, WaysCosts, Refusal, Task,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;
@@ -136,14 +136,14 @@ impl Task for Operation {
         (algorithm, u8::from(is_public) + 2 * u8::from(is_full))
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         // The costs are those of the smallest group; the ratios of the others are no smaller.
         (isa == Isa::Avx512).then_some(match self {
             Self::Agree { key, .. } if key.length() == DhExponent::Full => {
-                LaneCosts::new(1_946_000, 3_900_000)
+                WaysCosts::new(1_946_000, 3_900_000)
             }
-            Self::Agree { .. } => LaneCosts::new(273_000, 504_000),
-            Self::Public { .. } => LaneCosts::new(269_000, 360_000),
+            Self::Agree { .. } => WaysCosts::new(273_000, 504_000),
+            Self::Public { .. } => WaysCosts::new(269_000, 360_000),
         })
     }
 
@@ -156,13 +156,13 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        let mut out: ArrayVec<Zeroizing<Vec<u8>>, ASYMMETRIC_LANES> =
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+        let mut out: ArrayVec<Zeroizing<Vec<u8>>, ASYMMETRIC_WAYS> =
             tasks.iter().map(|task| task.out()).collect();
-        let mut jobs: ArrayVec<DhJob<'_>, ASYMMETRIC_LANES> =
+        let mut jobs: ArrayVec<DhJob<'_>, ASYMMETRIC_WAYS> =
             tasks.iter().zip(&mut out).map(|(task, out)| task.job(out)).collect();
         super::ways::run(token, &mut jobs);
-        let outcomes: ArrayVec<DhOutcome, ASYMMETRIC_LANES> = jobs.iter().map(|job| job.outcome).collect();
+        let outcomes: ArrayVec<DhOutcome, ASYMMETRIC_WAYS> = jobs.iter().map(|job| job.outcome).collect();
         drop(jobs);
         for ((place, outcome), out) in answers.iter_mut().zip(outcomes).zip(out) {
             *place = answer(outcome, out);

@@ -23,7 +23,7 @@ fn alone(run: fn(&mut DhJob<'_>), key: &DhPrivateKey, peer: Option<&[u8]>) -> (D
 }
 
 /// Runs operations side by side.
-fn in_lanes(token: Avx512, jobs: &[(&DhPrivateKey, Option<&[u8]>)]) -> Vec<(DhOutcome, Vec<u8>)> {
+fn side_by_side(token: Avx512, jobs: &[(&DhPrivateKey, Option<&[u8]>)]) -> Vec<(DhOutcome, Vec<u8>)> {
     let mut outputs: Vec<_> = jobs.iter().map(|(key, _)| vec![0xaa; key.group().bytes()]).collect();
     let mut jobs: Vec<_> =
         jobs.iter().zip(&mut outputs).map(|((key, peer), output)| DhJob::new(key, *peer, output)).collect();
@@ -56,7 +56,7 @@ fn all_tiers_agree_with_any_number_filled_and_both_sides_share_the_secret() {
                     .collect();
                 let wanted: Vec<_> = jobs.iter().map(|(key, peer)| alone(library::run, key, *peer)).collect();
                 assert!(wanted.iter().all(|(outcome, _)| *outcome == DhOutcome::Done));
-                assert_eq!(in_lanes(token, &jobs), wanted, "{group:?} {length:?} {filled}");
+                assert_eq!(side_by_side(token, &jobs), wanted, "{group:?} {length:?} {filled}");
             }
         }
     }
@@ -102,7 +102,7 @@ fn all_tiers_take_and_refuse_the_same_values() {
             assert!(*outcome != DhOutcome::BadPeer || made.1.iter().all(|byte| *byte == 0), "zeroed");
         }
         let Some(token) = Features::detect().avx512 else { continue };
-        assert_eq!(in_lanes(token, &jobs), wanted);
+        assert_eq!(side_by_side(token, &jobs), wanted);
     }
 }
 
@@ -124,7 +124,7 @@ fn a_shared_secret_of_one_is_refused() {
     assert_eq!(alone(reference::run, &key, Some(&four)), wanted);
     assert_eq!(alone(library::run, &key, Some(&four)), wanted);
     let Some(token) = Features::detect().avx512 else { return };
-    assert_eq!(in_lanes(token, &[(&key, Some(four.as_slice())); 2]), [wanted.clone(), wanted]);
+    assert_eq!(side_by_side(token, &[(&key, Some(four.as_slice())); 2]), [wanted.clone(), wanted]);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn edge_exponents_and_mixed_kinds_agree_in_one_call() {
     let native: Vec<_> = jobs.iter().map(|(key, peer)| alone(library::run, key, *peer)).collect();
     assert_eq!(native, wanted);
     if let Some(token) = Features::detect().avx512 {
-        assert_eq!(in_lanes(token, &jobs), wanted);
+        assert_eq!(side_by_side(token, &jobs), wanted);
     }
     let refused = |length, bytes: &[u8]| DhPrivateKey::new(group, length, bytes).map(|_| ()).unwrap_err();
     assert_eq!(refused(DhExponent::Short, &[]), DhKeyError::Range);
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn lanes_share_what_the_library_shares(seed in any::<u64>(), filled in 1usize..=9) {
+    fn ways_share_what_the_library_shares(seed in any::<u64>(), filled in 1usize..=9) {
         let (Some(token), source) = (Features::detect().avx512, &mut Source::new(seed)) else { return Ok(()) };
         let keys: Vec<_> = (0..filled).map(|_| key(DhGroup::Modp2048, DhExponent::Short, source)).collect();
         let peer = |source: &mut Source| {
@@ -240,6 +240,6 @@ proptest! {
         let peers: Vec<_> = (0..filled).map(|_| peer(source)).collect();
         let jobs: Vec<_> = keys.iter().zip(&peers).map(|(key, peer)| (key, Some(peer.as_slice()))).collect();
         let wanted: Vec<_> = jobs.iter().map(|(key, peer)| alone(library::run, key, *peer)).collect();
-        prop_assert_eq!(in_lanes(token, &jobs), wanted);
+        prop_assert_eq!(side_by_side(token, &jobs), wanted);
     }
 }

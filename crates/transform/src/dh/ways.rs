@@ -1,4 +1,4 @@
-//! Diffie-Hellman in eight lanes: up to eight operations of one group and one length of exponents at a time.
+//! Diffie-Hellman eight ways at once: up to eight operations of one group and one length of exponents at a time.
 //!
 //! A shared secret is a power with digits of four bits. A public value is a power of 2: between the squares
 //! of three bits it is shifted by the digit, which the almost-Montgomery form's spare bits take, so it needs
@@ -12,9 +12,9 @@ use core::arch::x86_64::{_mm_cvtsi64_si128, _mm512_cvtepu8_epi64, _mm512_setzero
 
 use super::{DhExponent, DhGroup, DhJob, DhOutcome};
 use crate::isa::Avx512;
-use crate::montgomery::kernel::{LANES, Number, zero};
+use crate::montgomery::kernel::{WAYS, Number, zero};
 use crate::montgomery::ways::{
-    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, to_bytes,
+    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, way_jobs, to_bytes,
 };
 use crate::montgomery::table::cut;
 use crate::wipe::wipe;
@@ -29,7 +29,7 @@ const SHIFT: usize = 3;
 /// Digits of the longest exponent.
 const DIGITS_MAX: usize = 4096usize.div_ceil(SHIFT);
 
-/// Runs operations, of which each has its own key of any group; at most eight of a kind share the lanes.
+/// Runs operations, of which each has its own key of any group; at most eight of a kind share the ways.
 pub(crate) fn run(_token: Avx512, jobs: &mut [DhJob<'_>]) {
     let kinds = DhGroup::ALL.into_iter().flat_map(|group| {
         let of = move |length| [(group, length, false), (group, length, true)];
@@ -52,43 +52,43 @@ pub(crate) fn run(_token: Avx512, jobs: &mut [DhJob<'_>]) {
 /// Runs up to eight operations of a kind.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn batch<const L: usize>(group: DhGroup, is_shared: bool, jobs: &mut [&mut DhJob<'_>]) {
-    let lane_job = lane_jobs(jobs.len(), LANES);
+    let way_job = way_jobs(jobs.len(), WAYS);
     let constants = &group.prepared().constants;
-    let prime = Moduli::<L>::new([constants; LANES]);
-    let one = gather::<L>([&*constants.one; LANES]);
+    let prime = Moduli::<L>::new([constants; WAYS]);
+    let one = gather::<L>([&*constants.one; WAYS]);
     let scratch = &mut Scratch::new();
-    let mut digits = [[0; LANES]; DIGITS_MAX];
+    let mut digits = [[0; WAYS]; DIGITS_MAX];
     let bits = 64 * jobs[0].key.exponent().len();
     let digits = &mut digits[..bits.div_ceil(if is_shared { DIGIT } else { SHIFT })];
-    for (lane, job) in lane_job.iter().enumerate() {
+    for (way, job) in way_job.iter().enumerate() {
         let exponent = jobs[*job].key.exponent();
         if is_shared {
-            cut::<DIGIT>(exponent, lane, digits);
+            cut::<DIGIT>(exponent, way, digits);
         } else {
-            cut::<SHIFT>(exponent, lane, digits);
+            cut::<SHIFT>(exponent, way, digits);
         }
     }
     let mut taken = 0xff;
     let mut number;
     if is_shared {
-        number = from_bytes::<L>(lane_job.map(|job| jobs[job].peer.unwrap_or(&[])));
+        number = from_bytes::<L>(way_job.map(|job| jobs[job].peer.unwrap_or(&[])));
         taken &= is_inner(&prime, &number);
-        shared(&prime, &mut number, &one, &gather([&*constants.square; LANES]), digits, scratch);
+        shared(&prime, &mut number, &one, &gather([&*constants.square; WAYS]), digits, scratch);
         taken &= is_inner(&prime, &number);
     } else {
         number = one;
         power_of_two(&prime, &mut number, digits, scratch);
     }
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        if taken & (1 << lane) == 0 {
+    for (way, job) in jobs.iter_mut().enumerate() {
+        if taken & (1 << way) == 0 {
             job.finish(DhOutcome::BadPeer);
         } else {
-            to_bytes(&number, lane, job.output);
+            to_bytes(&number, way, job.output);
             job.finish(DhOutcome::Done);
         }
     }
     wipe(&mut number, _mm512_setzero_si512());
-    wipe(digits, [0; LANES]);
+    wipe(digits, [0; WAYS]);
     scratch.wipe();
 }
 
@@ -100,7 +100,7 @@ fn shared<const L: usize>(
     x: &mut Number<L>,
     one: &Number<L>,
     square: &Number<L>,
-    digits: &[[u8; LANES]],
+    digits: &[[u8; WAYS]],
     scratch: &mut Scratch,
 ) {
     let mut table = [zero::<L>(); POWERS];
@@ -115,7 +115,7 @@ fn shared<const L: usize>(
 fn power_of_two<const L: usize>(
     prime: &Moduli<L>,
     x: &mut Number<L>,
-    digits: &[[u8; LANES]],
+    digits: &[[u8; WAYS]],
     scratch: &mut Scratch,
 ) {
     for (n, digit) in digits.iter().enumerate() {

@@ -2,9 +2,9 @@
 
 use arrayvec::ArrayVec;
 
-use super::{Kernels, Lanes};
+use super::{Kernels, Ways};
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, ASYMMETRIC_WINDOW, Answer, AsymmetricJob, AsymmetricOperation, Class, Refusal,
+    ASYMMETRIC_WAYS, ASYMMETRIC_WINDOW, Answer, AsymmetricJob, AsymmetricOperation, Class, Refusal,
 };
 use crate::isa::Tier;
 use crate::{rsa, wipe};
@@ -12,7 +12,7 @@ use crate::{rsa, wipe};
 /// A job and its class: a class takes a look at the key, and sorting asks for it many times.
 type Classed<'a> = (Class, &'a mut AsymmetricJob);
 
-/// How many jobs of a class run in lanes.
+/// How many jobs of a class run side by side.
 #[derive(Clone, Copy)]
 struct Plan {
     /// The least number of jobs for a pass, and the largest.
@@ -22,7 +22,7 @@ struct Plan {
     call: usize,
 }
 
-/// Returns the number of jobs that fill passes of lanes, the last of them with at least `least`.
+/// Returns the number of jobs that fill passes of ways, the last of them with at least `least`.
 const fn jobs_together(count: usize, plan: Plan) -> usize {
     if count % plan.width >= plan.least { count } else { count - count % plan.width }
 }
@@ -56,12 +56,12 @@ impl Kernels {
         rsa::Halves::begin(self.features, operation)
     }
 
-    /// Returns the least number of jobs of an operation's class that run in lanes; `None` if they never do.
+    /// Returns the least number of jobs of an operation's class that run side by side; `None` if they never do.
     pub fn asymmetric_least(&self, operation: &AsymmetricOperation) -> Option<usize> {
-        self.lane_plan(operation).map(|plan| plan.least)
+        self.ways_plan(operation).map(|plan| plan.least)
     }
 
-    /// Returns the tier by which an operation alone runs, if not in lanes.
+    /// Returns the tier by which an operation alone runs, if not side by side.
     pub fn asymmetric_single(&self, operation: &AsymmetricOperation) -> Tier {
         match self.single() {
             Tier::Generic if !operation.has_generic() => Tier::Native,
@@ -69,24 +69,24 @@ impl Kernels {
         }
     }
 
-    /// Returns how many jobs of an operation's class run in lanes; `None` if none ever do.
-    fn lane_plan(&self, operation: &AsymmetricOperation) -> Option<Plan> {
+    /// Returns how many jobs of an operation's class run side by side; `None` if none ever do.
+    fn ways_plan(&self, operation: &AsymmetricOperation) -> Option<Plan> {
         let costs = operation.costs(self.isa())?;
         let plan = Plan { least: costs.least(), width: costs.width, call: costs.call };
-        match self.lanes_wanted() {
-            Lanes::Never => None,
-            Lanes::Always => {
-                Some(Plan { least: 1, width: ASYMMETRIC_LANES, call: costs.call.max(ASYMMETRIC_LANES) })
+        match self.ways_wanted() {
+            Ways::Never => None,
+            Ways::Always => {
+                Some(Plan { least: 1, width: ASYMMETRIC_WAYS, call: costs.call.max(ASYMMETRIC_WAYS) })
             }
-            Lanes::WhereTheyPay => Some(plan).filter(|plan| plan.least <= plan.width),
+            Ways::WhereTheyPay => Some(plan).filter(|plan| plan.least <= plan.width),
         }
     }
 
     fn run_window(&self, jobs: &mut [Classed<'_>]) {
         jobs.sort_unstable_by_key(|(class, _)| *class);
         for class in jobs.chunk_by_mut(|(one, _), (other, _)| one == other) {
-            let plan = self.lane_plan(class[0].1.operation());
-            for batch in class.chunks_mut(plan.map_or(ASYMMETRIC_LANES, |plan| plan.call)) {
+            let plan = self.ways_plan(class[0].1.operation());
+            for batch in class.chunks_mut(plan.map_or(ASYMMETRIC_WAYS, |plan| plan.call)) {
                 let (together, alone) =
                     batch.split_at_mut(plan.map_or(0, |plan| jobs_together(batch.len(), plan)));
                 if !together.is_empty() {
@@ -113,7 +113,7 @@ impl Kernels {
                 batch.iter().map(|_| Err(Refusal::Fault)).collect();
             let operations: ArrayVec<_, ASYMMETRIC_WINDOW> =
                 batch.iter().map(|(_, job)| job.operation()).collect();
-            AsymmetricOperation::lanes(self.features, &operations, &mut answers);
+            AsymmetricOperation::ways(self.features, &operations, &mut answers);
             drop(operations);
             return batch.iter_mut().zip(answers).for_each(|((_, job), answer)| job.finish(answer));
         }

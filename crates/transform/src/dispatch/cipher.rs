@@ -1,21 +1,21 @@
 //! Ciphers without authentication.
 
 use super::pieces::{self, Lengths, Width};
-use super::{Kernels, Lanes};
+use super::{Kernels, Ways};
 use crate::algorithm::Cipher;
 use crate::cipher_ways::{HandOver, lengths};
 use crate::descriptor::Alone;
 use crate::isa::{Isa, Tier};
 use crate::job::{Buffer, CipherJob, Status};
 use crate::modes::{Direction, Mode};
-use crate::order::{LaneCost, Totals, WINDOW, by_length};
+use crate::order::{WaysCost, Totals, WINDOW, by_length};
 use crate::schedule::Schedule;
 use crate::wipe;
 
-/// Returns the cost of `count` jobs in lanes. Returns `None` if there are no lanes.
-fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa, count: usize) -> Option<LaneCost> {
-    let lanes = algorithm.descriptor().lanes.as_ref()?;
-    (lanes.cost)(mode_of(algorithm), direction, isa, count)
+/// Returns the cost of `count` jobs side by side. Returns `None` if there are no ways.
+fn ways_cost(algorithm: Cipher, direction: Direction, isa: Isa, count: usize) -> Option<WaysCost> {
+    let ways = algorithm.descriptor().ways.as_ref()?;
+    (ways.cost)(mode_of(algorithm), direction, isa, count)
 }
 
 /// Returns the cipher's mode; stream ciphers ignore it.
@@ -66,7 +66,7 @@ impl Kernels {
                     failed += 1;
                 }
             }
-            if self.may_use_lanes(algorithm, direction, lengths.totals)
+            if self.may_use_ways(algorithm, direction, lengths.totals)
                 && (self.cipher_pieces(algorithm, direction, lengths, window)
                     || self.cipher_ways(algorithm, direction, lengths.totals, window))
             {
@@ -87,46 +87,46 @@ impl Kernels {
     pub fn cipher_tier(&self, algorithm: Cipher, direction: Direction, count: usize) -> Tier {
         let is_cut = count != 0 && self.width(algorithm, direction).is_some();
         let instructions = (algorithm.descriptor().has_instructions)(self.features);
-        match (is_cut || self.enough_for_lanes(algorithm, direction, count), instructions) {
+        match (is_cut || self.enough_for_ways(algorithm, direction, count), instructions) {
             (true, _) => Tier::Batch,
             (false, true) => self.single(),
             (false, false) => self.single().min(Tier::Generic),
         }
     }
 
-    /// Returns whether lanes may pay for such messages. The check is inlined and does not look at the messages,
+    /// Returns whether ways may pay for such messages. The check is inlined and does not look at the messages,
     /// because a few short ones are done in the time of a call or two.
     #[inline(always)]
-    fn may_use_lanes(&self, algorithm: Cipher, direction: Direction, totals: Totals) -> bool {
-        let Some(lanes) = &algorithm.descriptor().lanes else { return false };
-        match self.lanes_wanted() {
-            Lanes::Never => false,
-            Lanes::Always => true,
-            Lanes::WhereTheyPay => {
+    fn may_use_ways(&self, algorithm: Cipher, direction: Direction, totals: Totals) -> bool {
+        let Some(ways) = &algorithm.descriptor().ways else { return false };
+        match self.ways_wanted() {
+            Ways::Never => false,
+            Ways::Always => true,
+            Ways::WhereTheyPay => {
                 let can_cut = mode_of(algorithm).can_cut(direction);
                 let enough = if can_cut {
-                    totals.bytes >= lanes.least_bytes.free
+                    totals.bytes >= ways.least_bytes.free
                 } else {
-                    totals.bytes - totals.longest >= lanes.least_bytes.chained
+                    totals.bytes - totals.longest >= ways.least_bytes.chained
                 };
                 enough
-                    && (can_cut && lanes.cut.is_some()
-                        || lane_cost(algorithm, direction, self.isa(), totals.messages)
+                    && (can_cut && ways.cut.is_some()
+                        || ways_cost(algorithm, direction, self.isa(), totals.messages)
                             .is_some_and(|cost| cost.may_be_worth(totals)))
             }
         }
     }
 
-    /// Returns whether lanes may pay for this many jobs.
-    fn enough_for_lanes(&self, algorithm: Cipher, direction: Direction, count: usize) -> bool {
-        lane_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match self.lanes_wanted() {
-            Lanes::Never => false,
-            Lanes::WhereTheyPay => count > cost.few(),
-            Lanes::Always => true,
+    /// Returns whether ways may pay for this many jobs.
+    fn enough_for_ways(&self, algorithm: Cipher, direction: Direction, count: usize) -> bool {
+        ways_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match self.ways_wanted() {
+            Ways::Never => false,
+            Ways::WhereTheyPay => count > cost.few(),
+            Ways::Always => true,
         })
     }
 
-    /// Runs the pending jobs in lanes, cut into pieces, and returns true; or leaves them and returns false, if they
+    /// Runs the pending jobs side by side, cut into pieces, and returns true; or leaves them and returns false, if they
     /// cannot or need not be cut.
     #[inline(never)]
     fn cipher_pieces(
@@ -139,8 +139,8 @@ impl Kernels {
         let Cipher::Block(_, mode) = algorithm else { return false };
         let width = self.width(algorithm, direction);
         let Some(cut) = width.and_then(|width| width.cut(lengths)) else { return false };
-        let cost = lane_cost(algorithm, direction, self.isa(), cut.count);
-        let forced = self.lanes_wanted() == Lanes::Always;
+        let cost = ways_cost(algorithm, direction, self.isa(), cut.count);
+        let forced = self.ways_wanted() == Ways::Always;
         if !forced && !cost.is_some_and(|cost| cost.may_be_worth(cut.totals())) {
             return false;
         }
@@ -158,17 +158,17 @@ impl Kernels {
         runs
     }
 
-    /// Returns the lanes for which messages are cut. Returns `None` if they are not cut.
+    /// Returns the ways for which messages are cut. Returns `None` if they are not cut.
     fn width(&self, algorithm: Cipher, direction: Direction) -> Option<Width> {
-        let cut = algorithm.descriptor().lanes.as_ref()?.cut?;
-        if !mode_of(algorithm).can_cut(direction) || self.lanes_wanted() == Lanes::Never {
+        let cut = algorithm.descriptor().ways.as_ref()?.cut?;
+        if !mode_of(algorithm).can_cut(direction) || self.ways_wanted() == Ways::Never {
             return None;
         }
-        let lanes = cut.lanes[self.isa() as usize];
-        (lanes > 1).then_some(Width { lanes, set_up: cut.set_up })
+        let ways = cut.ways[self.isa() as usize];
+        (ways > 1).then_some(Width { ways, set_up: cut.set_up })
     }
 
-    /// Runs the pending jobs, whose totals are given, in lanes and returns true, or leaves them and returns false.
+    /// Runs the pending jobs, whose totals are given, side by side and returns true, or leaves them and returns false.
     #[inline(never)]
     fn cipher_ways(
         &self,
@@ -177,13 +177,13 @@ impl Kernels {
         totals: Totals,
         jobs: &mut [CipherJob<'_>],
     ) -> bool {
-        let (mode, wanted) = (mode_of(algorithm), self.lanes_wanted());
-        let Some(lanes) = algorithm.descriptor().lanes.as_ref().filter(|_| wanted != Lanes::Never) else {
+        let (mode, wanted) = (mode_of(algorithm), self.ways_wanted());
+        let Some(ways) = algorithm.descriptor().ways.as_ref().filter(|_| wanted != Ways::Never) else {
             return false;
         };
-        let Some(cost) = (lanes.cost)(mode, direction, self.isa(), jobs.len()) else { return false };
+        let Some(cost) = (ways.cost)(mode, direction, self.isa(), jobs.len()) else { return false };
         // If the batch tier is forced, its kernels do all the work.
-        let cost = (wanted != Lanes::Always).then_some(cost);
+        let cost = (wanted != Ways::Always).then_some(cost);
         if cost.is_some_and(|cost| !cost.may_be_worth(totals)) {
             return false;
         }
@@ -191,12 +191,12 @@ impl Kernels {
         let alone = |key: &Schedule, iv: &[u8; 16], rest: &mut [u8]| {
             single(key, mode, direction, iv, &mut Buffer::in_place(rest));
         };
-        let hand_over = HandOver { few: cost.map_or(0, LaneCost::few), alone: &alone };
+        let hand_over = HandOver { few: cost.map_or(0, WaysCost::few), alone: &alone };
         let bytes = |job: &mut CipherJob<'_>| (job.status == Status::Pending).then_some(job.data.len());
         by_length(jobs, bytes, |jobs, order| {
             let pays = cost.is_none_or(|cost| cost.is_worth(lengths(jobs, order)));
             if pays {
-                (lanes.run)(self.features, mode, direction, jobs, order, &hand_over);
+                (ways.run)(self.features, mode, direction, jobs, order, &hand_over);
             }
             pays
         })
@@ -213,23 +213,23 @@ mod tests {
     use super::*;
     use crate::isa::Isa;
 
-    /// The check before the cost never contradicts it: messages of equal length gain most by lanes.
+    /// The check before the cost never contradicts it: messages of equal length gain most side by side.
     #[test]
     fn fewer_than_the_least_bytes_never_pay() {
         for cipher in Cipher::all() {
-            let Some(lanes) = &cipher.descriptor().lanes else { continue };
+            let Some(ways) = &cipher.descriptor().ways else { continue };
             for (direction, isa) in
                 [Direction::Encrypt, Direction::Decrypt].into_iter().flat_map(|d| Isa::ALL.map(|i| (d, i)))
             {
                 let mode = mode_of(cipher);
                 for messages in 1..=512 {
-                    let Some(cost) = (lanes.cost)(mode, direction, isa, messages) else { continue };
+                    let Some(cost) = (ways.cost)(mode, direction, isa, messages) else { continue };
                     let bytes = if mode.can_cut(direction) {
                         // All lengths of a cipher are whole bytes, and the longest message is no shorter than the
                         // average.
-                        lanes.least_bytes.free.saturating_sub(1)
+                        ways.least_bytes.free.saturating_sub(1)
                     } else {
-                        let beside = lanes.least_bytes.chained.saturating_sub(1);
+                        let beside = ways.least_bytes.chained.saturating_sub(1);
                         if messages == 1 {
                             continue;
                         }

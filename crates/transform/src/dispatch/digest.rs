@@ -1,13 +1,13 @@
 //! Digests and MACs.
 
-use super::{Kernels, Lanes};
+use super::{Kernels, Ways};
 use crate::algorithm::Digest;
 use crate::descriptor::{Making, OwnDigest, RunTogether};
 use crate::hash::ways;
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
-use crate::order::{LaneCost, Totals, WINDOW, by_length};
+use crate::order::{WaysCost, Totals, WINDOW, by_length};
 use crate::wipe;
 
 /// Least bytes of a message that is not short.
@@ -42,7 +42,7 @@ impl Kernels {
     pub fn digest_tier(&self, algorithm: Digest, count: usize) -> Tier {
         match &algorithm.descriptor().making {
             Making::Hash(hash) | Making::Hmac(hash) => {
-                if self.lane_kernel(hash, count).is_some() {
+                if self.ways_kernel(hash, count).is_some() {
                     Tier::Batch
                 } else if (hash.has_instructions)(self.features) {
                     self.single()
@@ -65,12 +65,12 @@ impl Kernels {
         outer: usize,
         jobs: &mut [DigestJob<'_>],
     ) -> usize {
-        let cost = match self.lanes_wanted() {
-            Lanes::Always => None,
-            Lanes::Never => Some(LaneCost::NEVER),
-            // A single message has no other one to share lanes with.
-            Lanes::WhereTheyPay if jobs.len() < 2 => Some(LaneCost::NEVER),
-            Lanes::WhereTheyPay => Some((hash.lane_cost)(self.features, jobs.len())),
+        let cost = match self.ways_wanted() {
+            Ways::Always => None,
+            Ways::Never => Some(WaysCost::NEVER),
+            // A single message has no other one to share ways with.
+            Ways::WhereTheyPay if jobs.len() < 2 => Some(WaysCost::NEVER),
+            Ways::WhereTheyPay => Some((hash.ways_cost)(self.features, jobs.len())),
         };
         let take = |job: &mut DigestJob<'_>| {
             let right = job.key.algorithm() == algorithm;
@@ -81,7 +81,7 @@ impl Kernels {
             None => true,
             Some(cost) => cost.may_be_worth_of(jobs.iter().map(|job| hashed_bytes(job, outer))),
         };
-        if may_pay && let Some(failed) = self.hash_in_lanes(hash, outer, cost, take, jobs) {
+        if may_pay && let Some(failed) = self.hash_side_by_side(hash, outer, cost, take, jobs) {
             return failed;
         }
         let compress = (hash.compress)(self.single(), self.features);
@@ -96,18 +96,18 @@ impl Kernels {
         failed
     }
 
-    /// Runs the jobs that `take` accepts in lanes, if they pay at this cost, or in any case if no cost is given;
-    /// returns the number of jobs not accepted. Returns `None` if lanes do not pay.
+    /// Runs the jobs that `take` accepts side by side, if they pay at this cost, or in any case if no cost is given;
+    /// returns the number of jobs not accepted. Returns `None` if ways do not pay.
     #[inline(never)]
-    fn hash_in_lanes(
+    fn hash_side_by_side(
         &self,
         hash: &'static Hash,
         outer: usize,
-        cost: Option<LaneCost>,
+        cost: Option<WaysCost>,
         take: impl Fn(&mut DigestJob<'_>) -> bool,
         jobs: &mut [DigestJob<'_>],
     ) -> Option<usize> {
-        let kernel = self.lane_kernel(hash, jobs.len())?;
+        let kernel = self.ways_kernel(hash, jobs.len())?;
         let bytes = |job: &mut DigestJob<'_>| take(job).then(|| hashed_bytes(job, outer));
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| hashed_bytes(&jobs[usize::from(index)], outer));
@@ -118,31 +118,31 @@ impl Kernels {
         })
     }
 
-    /// Returns the kernel for `count` messages, if lanes may pay for that many or are forced.
-    pub(super) fn lane_kernel(&self, hash: &Hash, count: usize) -> Option<ways::Kernel> {
+    /// Returns the kernel for `count` messages, if ways may pay for that many or are forced.
+    pub(super) fn ways_kernel(&self, hash: &Hash, count: usize) -> Option<ways::Kernel> {
         // If the batch tier is forced, its kernels do all the work.
-        let few = match self.lanes_wanted() {
-            Lanes::Never => return None,
-            Lanes::Always => 0,
-            Lanes::WhereTheyPay => (hash.lane_cost)(self.features, count).few(),
+        let few = match self.ways_wanted() {
+            Ways::Never => return None,
+            Ways::Always => 0,
+            Ways::WhereTheyPay => (hash.ways_cost)(self.features, count).few(),
         };
         if count <= few {
             return None;
         }
-        let found = (hash.lanes)(self.features, count)?;
+        let found = (hash.ways)(self.features, count)?;
         let alone = (hash.compress)(Tier::Native, self.features);
         Some(ways::Kernel { widths: found.widths, few, alone, drive: found.drive })
     }
 
     /// Returns the function that runs such messages of a digest that is not a [`Hash`] together, and its cost.
-    fn together(&self, own: &OwnDigest, of: Totals) -> Option<(LaneCost, RunTogether)> {
-        let wanted = self.lanes_wanted();
-        if wanted == Lanes::Never || of.messages == 0 {
+    fn together(&self, own: &OwnDigest, of: Totals) -> Option<(WaysCost, RunTogether)> {
+        let wanted = self.ways_wanted();
+        if wanted == Ways::Never || of.messages == 0 {
             return None;
         }
         let together = own.together.as_ref()?;
         let cost = (together.cost)(self.features, of)?;
-        (wanted == Lanes::Always || of.messages > cost.few()).then_some((cost, together.run))
+        (wanted == Ways::Always || of.messages > cost.few()).then_some((cost, together.run))
     }
 
     /// Runs jobs of a digest that is not a [`Hash`]; returns the number that failed.
@@ -185,7 +185,7 @@ impl Kernels {
         jobs.iter().for_each(|job| totals.add(job.input.len()));
         let (cost, run) = self.together(own, totals)?;
         // If the batch tier is forced, its kernels do all the work.
-        let cost = (self.lanes_wanted() != Lanes::Always).then_some(cost);
+        let cost = (self.ways_wanted() != Ways::Always).then_some(cost);
         if cost.is_some_and(|cost| !cost.may_be_worth(totals)) {
             return None;
         }
@@ -196,7 +196,7 @@ impl Kernels {
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| jobs[usize::from(index)].input.len());
             cost.is_none_or(|cost| cost.is_worth(lengths)).then(|| {
-                run(self.features, cost.map_or(0, LaneCost::few), jobs, order);
+                run(self.features, cost.map_or(0, WaysCost::few), jobs, order);
                 jobs.len() - order.len()
             })
         })

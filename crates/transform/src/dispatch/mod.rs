@@ -1,7 +1,7 @@
 //! Selects kernels for slices of jobs.
 //!
 //! The module selects tier and instruction set: the forced tier, if there is one; otherwise by the features of this
-//! machine and the number of jobs, with cross-over points measured on real machines. A kernel fills its own lanes
+//! machine and the number of jobs, with cross-over points measured on real machines. A kernel fills its own ways
 //! with its jobs; the engine decides before whether a library runs an AEAD instead.
 
 mod aead;
@@ -58,22 +58,22 @@ impl Kernels {
         self.tier.unwrap_or(Tier::Native).min(Tier::Native)
     }
 
-    /// Returns whether lanes may be used, and whether they must.
-    fn lanes_wanted(&self) -> Lanes {
+    /// Returns whether ways may be used, and whether they must.
+    fn ways_wanted(&self) -> Ways {
         match self.tier {
-            None => Lanes::WhereTheyPay,
-            Some(Tier::Batch) => Lanes::Always,
-            Some(_) => Lanes::Never,
+            None => Ways::WhereTheyPay,
+            Some(Tier::Batch) => Ways::Always,
+            Some(_) => Ways::Never,
         }
     }
 }
 
 /// The use of the batch tier in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lanes {
+enum Ways {
     /// A lower tier is forced.
     Never,
-    /// Lanes are used from the cross-over on.
+    /// Ways are used from the cross-over on.
     WhereTheyPay,
     /// The batch tier is forced, even for one message.
     Always,

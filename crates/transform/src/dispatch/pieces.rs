@@ -1,4 +1,4 @@
-//! Cuts messages for the lanes: if blocks do not depend on each other, a few long messages fill lanes as well as many
+//! Cuts messages for the ways: if blocks do not depend on each other, a few long messages fill ways as well as many
 //! short ones do (NPCryptBench's block-level parallelism).
 //!
 //! Guarantees: cutting reads the blocks from which pieces chain and writes nothing, so the pieces may run in any
@@ -15,12 +15,12 @@ use crate::order::Totals;
 /// Most pieces of a batch.
 const PIECES: usize = 1024;
 
-/// The lanes for which messages are cut.
+/// The ways for which messages are cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Width {
-    /// Lanes of the widest kernel.
-    pub(super) lanes: usize,
-    /// Number of lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes;
+    /// Ways of the widest kernel.
+    pub(super) ways: usize,
+    /// Number of ways that are set up in the time in which the narrowest kernel runs one chunk of each of its ways;
     /// measured.
     pub(super) set_up: usize,
 }
@@ -58,17 +58,17 @@ impl Cut {
 }
 
 impl Width {
-    /// Returns the length of pieces. With `n` chunks in pieces of `p`, setting up lanes takes `n / p` and running
-    /// them `p * set_up`; the sum is least for p² = n / set_up. Pieces are never so short that lanes would be too
+    /// Returns the length of pieces. With `n` chunks in pieces of `p`, setting up ways takes `n / p` and running
+    /// them `p * set_up`; the sum is least for p² = n / set_up. Pieces are never so short that ways would be too
     /// few. Returns `None` if messages are hardly longer than such pieces.
     pub(super) fn cut(self, lengths: Lengths) -> Option<Cut> {
         let Lengths { totals, chunks } = lengths;
         let longest = totals.longest.div_ceil(CHUNK);
-        // This many messages keep lanes busy without being cut.
-        if longest <= 1 || totals.messages + self.lanes > PIECES {
+        // This many messages keep ways busy without being cut.
+        if longest <= 1 || totals.messages + self.ways > PIECES {
             return None;
         }
-        let piece = chunks.div_ceil(self.lanes).max((chunks / self.set_up).isqrt()).max(1);
+        let piece = chunks.div_ceil(self.ways).max((chunks / self.set_up).isqrt()).max(1);
         let cut = Cut { bytes: piece.saturating_mul(CHUNK), count: chunks.div_ceil(piece) };
         (longest > piece + piece / 2).then_some(cut)
     }
@@ -115,7 +115,7 @@ fn chain_after<const N: usize>(mode: Mode, iv: [u8; 16], data: &Buffer<'_>) -> [
 mod tests {
     use super::*;
 
-    const WIDTH: Width = Width { lanes: 64, set_up: 4 };
+    const WIDTH: Width = Width { ways: 64, set_up: 4 };
 
     fn cut(messages: &[usize]) -> Option<Cut> {
         let mut lengths = Lengths::default();
@@ -124,16 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_the_lanes_stays_whole() {
+    fn what_fills_the_ways_stays_whole() {
         assert_eq!(cut(&[1408; 64]), None);
         assert_eq!(cut(&[64; 5]), None);
         assert_eq!(cut(&[]), None);
-        // Three rounds of the lanes level out the differences.
+        // Three rounds of the ways level out the differences.
         assert_eq!(cut(&[[64; 3].as_slice(), &[256]].concat().repeat(48)), None);
     }
 
     #[test]
-    fn long_messages_are_cut_for_all_lanes_or_as_many_as_pay() {
+    fn long_messages_are_cut_for_all_ways_or_as_many_as_pay() {
         assert_eq!(cut(&[1 << 20]), Some(Cut { bytes: 1 << 14, count: 64 }));
         assert_eq!(cut(&[1408; 4]), Some(Cut { bytes: 4 * 64, count: 22 }));
         assert_eq!(cut(&[1 << 20; 3]), Some(Cut { bytes: 3 << 14, count: 64 }));
@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn there_is_room_for_every_piece() {
-        for jobs in [1, 500, PIECES - WIDTH.lanes] {
+        for jobs in [1, 500, PIECES - WIDTH.ways] {
             let mut lengths = vec![65; jobs];
             lengths[0] = 1 << 22;
             let cut = cut(&lengths).unwrap();
             let pieces: usize = lengths.iter().map(|bytes| bytes.div_ceil(cut.bytes)).sum();
             assert!(pieces <= PIECES, "{pieces} pieces of {jobs} jobs");
         }
-        assert_eq!(cut(&vec![1 << 12; PIECES - WIDTH.lanes + 1]), None);
+        assert_eq!(cut(&vec![1 << 12; PIECES - WIDTH.ways + 1]), None);
     }
 
     #[test]

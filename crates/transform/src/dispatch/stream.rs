@@ -8,12 +8,12 @@ fn same_hash(one: &StreamPart<'_>, other: &StreamPart<'_>) -> bool {
 }
 
 impl Kernels {
-    /// Absorbs the next part of every stream, in lanes if there are enough streams. Streams of several hashes may be
+    /// Absorbs the next part of every stream, side by side if there are enough streams. Streams of several hashes may be
     /// mixed; parts may have any length. Every `part` is empty afterwards.
     pub fn absorb(&self, parts: &mut [StreamPart<'_>]) {
         for parts in parts.chunk_by_mut(same_hash) {
             let Some(hash) = parts.first().map(|part| part.stream.hash()) else { continue };
-            if let Some(kernel) = self.lane_kernel(hash, parts.len()) {
+            if let Some(kernel) = self.ways_kernel(hash, parts.len()) {
                 absorb_parts(&kernel, parts);
                 continue;
             }

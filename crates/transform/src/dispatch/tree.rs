@@ -10,7 +10,7 @@ use crate::blake3::{self, ChainingValue, LEAF_BYTES};
 use crate::isa::{Isa, Tier};
 
 impl Kernels {
-    /// Returns the number of leaves that take hardly longer together than one alone: the lanes of a vector.
+    /// Returns the number of leaves that take hardly longer together than one alone: the elements of a vector.
     pub fn blake3_leaves(&self, is_keyed: bool) -> usize {
         match self.isa() {
             _ if !self.is_native(is_keyed) => 1,

@@ -1,6 +1,6 @@
 //! SHA-512 of a few bytes and a message, as Ed25519 hashes them: one at a time, or eight side by side.
 //!
-//! `unsafe`: this crate's lane kernel of SHA-512, which reads through pointers.
+//! `unsafe`: this crate's multi-way kernel of SHA-512, which reads through pointers.
 #![allow(unsafe_code)]
 
 use sealane_native::states;
@@ -102,26 +102,26 @@ fn finish(message: &Message<'_>, n: usize, state: &[u64; 8]) -> [u8; 64] {
     states::sha512_end(state, absorbed, [head, body])
 }
 
-/// Hashes up to eight messages; returns the words of each as a little-endian number has them. Lanes without a
+/// Hashes up to eight messages; returns the words of each as a little-endian number has them. Ways without a
 /// message are zero.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn lanes(_: crate::isa::Avx512, messages: &[Message<'_>]) -> crate::curve25519::field::Rows<8> {
-    use crate::curve25519::LANES;
+pub(crate) fn ways(_: crate::isa::Avx512, messages: &[Message<'_>]) -> crate::curve25519::field::Rows<8> {
+    use crate::curve25519::WAYS;
     use crate::curve25519::field::Rows;
     use crate::sha512::rounds::{States, avx512};
 
-    /// Busy lanes from which on single hashes are faster, as the costs of SHA-512 in lanes say.
+    /// Busy ways from which on single hashes are faster, as the costs of SHA-512 side by side say.
     const FEW: usize = 2;
 
-    let mut states = States(initial(512).map(|word| [word; LANES]));
-    let mut scratch = [[0; BLOCK]; LANES];
+    let mut states = States(initial(512).map(|word| [word; WAYS]));
+    let mut scratch = [[0; BLOCK]; WAYS];
     let mut made = Rows::ZERO;
-    let mut set = |lane, digest: &[u8; 64]| {
+    let mut set = |way, digest: &[u8; 64]| {
         let mut words = [0; 8];
         for (word, bytes) in words.iter_mut().zip(digest.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        made.set(lane, &words);
+        made.set(way, &words);
     };
     let mut n = 0;
     loop {
@@ -129,9 +129,9 @@ pub(crate) fn lanes(_: crate::isa::Avx512, messages: &[Message<'_>]) -> crate::c
         if busy <= FEW {
             break;
         }
-        let mut rows = [scratch[0].as_ptr(); LANES];
+        let mut rows = [scratch[0].as_ptr(); WAYS];
         for ((message, row), scratch) in messages.iter().zip(&mut rows).zip(&mut scratch) {
-            // A lane whose message has ended absorbs whatever its scratch holds.
+            // A way whose message has ended absorbs whatever its scratch holds.
             *row = if let Some(block) = message.whole(n) {
                 block.as_ptr()
             } else {
@@ -140,16 +140,16 @@ pub(crate) fn lanes(_: crate::isa::Avx512, messages: &[Message<'_>]) -> crate::c
             };
         }
         // SAFETY: the token proves the features; each row is a block of a message, or of the scratch.
-        unsafe { avx512::<1, LANES>(&mut states, &rows, 1) };
+        unsafe { avx512::<1, WAYS>(&mut states, &rows, 1) };
         n += 1;
-        for (lane, _) in messages.iter().enumerate().filter(|(_, message)| message.blocks() == n) {
-            set(lane, &bytes_of(&states.0.map(|row| row[lane])));
+        for (way, _) in messages.iter().enumerate().filter(|(_, message)| message.blocks() == n) {
+            set(way, &bytes_of(&states.0.map(|row| row[way])));
         }
     }
-    for (lane, message) in messages.iter().enumerate().filter(|(_, message)| message.blocks() > n) {
-        set(lane, &finish(message, n, &states.0.map(|row| row[lane])));
+    for (way, message) in messages.iter().enumerate().filter(|(_, message)| message.blocks() > n) {
+        set(way, &finish(message, n, &states.0.map(|row| row[way])));
     }
-    crate::wipe::wipe(&mut states.0, [0; LANES]);
+    crate::wipe::wipe(&mut states.0, [0; WAYS]);
     crate::wipe::wipe(&mut scratch, [0; BLOCK]);
     made
 }

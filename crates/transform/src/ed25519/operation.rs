@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use super::{ED25519_SIGNATURE_BYTES, Ed25519Key, Ed25519PublicKey, Signing, Verifying, library, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, LaneCosts, Task, random, verified,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
+    Class, WaysCosts, Task, random, verified,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;
@@ -89,10 +89,10 @@ impl Task for Operation {
         (Asymmetric::Ed25519, u8::from(matches!(self, Self::Verify { .. })))
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         (isa == Isa::Avx512).then_some(match self {
-            Self::Sign { .. } => LaneCosts::new(8_400, 11_500),
-            Self::Verify { .. } => LaneCosts::new(36_500, 51_000),
+            Self::Sign { .. } => WaysCosts::new(8_400, 11_500),
+            Self::Verify { .. } => WaysCosts::new(36_500, 51_000),
         })
     }
 
@@ -105,10 +105,10 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        let mut signatures = [[0; ED25519_SIGNATURE_BYTES]; ASYMMETRIC_LANES];
-        let mut signings: ArrayVec<Signing<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
-        let mut verifyings: ArrayVec<Verifying<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+        let mut signatures = [[0; ED25519_SIGNATURE_BYTES]; ASYMMETRIC_WAYS];
+        let mut signings: ArrayVec<Signing<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
+        let mut verifyings: ArrayVec<Verifying<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
         for (task, out) in tasks.iter().zip(signatures.iter_mut()) {
             match task {
                 Self::Sign { key, message } => signings.push(Signing { key, message, signature: out }),

@@ -40,7 +40,7 @@ fn sign_all(cases: &[(Ed25519Key, Vec<u8>)]) -> Vec<Signature> {
                 .collect();
             super::ways::sign(token().expect("checked above"), &mut jobs);
         }
-        assert_eq!(made, wanted, "{width} lanes");
+        assert_eq!(made, wanted, "{width} ways");
     }
     wanted
 }
@@ -62,10 +62,10 @@ fn verify_all(claims: &[Claim]) -> Vec<bool> {
         for part in all.chunks(width) {
             let jobs: Vec<Verifying<'_>> = part.iter().map(|&n| job(n)).collect();
             let made = super::ways::verify(token().expect("checked above"), &jobs);
-            for (lane, &n) in part.iter().enumerate() {
-                assert_eq!(made[lane], wanted[n], "lane {lane} of {width}, {:02x?}", claims[n]);
+            for (way, &n) in part.iter().enumerate() {
+                assert_eq!(made[way], wanted[n], "way {way} of {width}, {:02x?}", claims[n]);
             }
-            assert!(made[part.len()..].iter().all(|made| !made), "an empty lane accepts nothing");
+            assert!(made[part.len()..].iter().all(|made| !made), "an empty way accepts nothing");
         }
     }
     wanted
@@ -294,16 +294,16 @@ fn hashes_are_those_of_the_library_at_every_length() {
     if let Some(token) = token() {
         for width in 1..=8 {
             for first in 0..300 {
-                let message = |lane: usize| Message {
-                    head: &bytes[lane..lane + 32 * (lane % 3)],
-                    body: &bytes[lane..lane + (first + 37 * lane * lane % 391)],
+                let message = |way: usize| Message {
+                    head: &bytes[way..way + 32 * (way % 3)],
+                    body: &bytes[way..way + (first + 37 * way * way % 391)],
                 };
                 let messages: Vec<Message<'_>> = (0..width).map(message).collect();
-                let made = hash::lanes(token, &messages);
-                for (lane, message) in messages.iter().enumerate() {
+                let made = hash::ways(token, &messages);
+                for (way, message) in messages.iter().enumerate() {
                     let wanted = hash::library(message);
-                    let made = made.get(lane).map(u64::to_le_bytes);
-                    assert_eq!(made.as_flattened(), wanted, "lane {lane} of {width}");
+                    let made = made.get(way).map(u64::to_le_bytes);
+                    assert_eq!(made.as_flattened(), wanted, "way {way} of {width}");
                 }
             }
         }

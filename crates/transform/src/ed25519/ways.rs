@@ -1,7 +1,7 @@
-//! Ed25519 in eight lanes.
+//! Ed25519 eight ways at once.
 //!
 //! Signing is free of branches and addresses that depend on secrets. Verification needs no such care, but
-//! follows the same stream of instructions in all lanes; each lane's digits choose entries of its own table
+//! follows the same stream of instructions in all ways; each way's digits choose entries of its own table
 //! by address.
 //!
 //! `unsafe`: calls of functions whose CPU features the token proves, and loads of table entries.
@@ -17,44 +17,44 @@ use crate::curve25519::field::{self, Rows, carry, mul, sub};
 use crate::curve25519::reference::{bytes_of, words_of};
 use crate::curve25519::scalar::{DIGITS, Scalar};
 use crate::curve25519::select::{BaseChoice, Choice};
-use crate::curve25519::{LANES, scrub};
+use crate::curve25519::{WAYS, scrub};
 use crate::isa::Avx512;
 use crate::wipe::wipe;
 
-/// A message for the hash of lanes without a job.
+/// A message for the hash of ways without a job.
 const NOTHING: Message<'static> = Message { head: &[], body: &[] };
 
 /// Signs up to eight messages.
 pub(crate) fn sign(token: Avx512, jobs: &mut [Signing<'_>]) {
-    assert!(jobs.len() <= LANES, "a batch has eight lanes");
+    assert!(jobs.len() <= WAYS, "a batch has eight ways");
     let base = Base::get(token);
-    let mut messages = [NOTHING; LANES];
+    let mut messages = [NOTHING; WAYS];
     let mut secrets = Rows::ZERO;
-    for (lane, job) in jobs.iter().enumerate() {
-        messages[lane] = Message { head: job.key.prefix(), body: job.message };
-        secrets.set(lane, &words_of(job.key.scalar()));
+    for (way, job) in jobs.iter().enumerate() {
+        messages[way] = Message { head: job.key.prefix(), body: job.message };
+        secrets.set(way, &words_of(job.key.scalar()));
     }
-    let mut wide = hash::lanes(token, &messages[..jobs.len()]);
+    let mut wide = hash::ways(token, &messages[..jobs.len()]);
     // SAFETY: the token proves the features.
     let (mut nonces, points) = unsafe { commit(&wide, base) };
-    let mut heads = [[0; 64]; LANES];
-    for (lane, job) in jobs.iter().enumerate() {
-        heads[lane][..32].copy_from_slice(&bytes_of(&points.get(lane)));
-        heads[lane][32..].copy_from_slice(job.key.public());
+    let mut heads = [[0; 64]; WAYS];
+    for (way, job) in jobs.iter().enumerate() {
+        heads[way][..32].copy_from_slice(&bytes_of(&points.get(way)));
+        heads[way][32..].copy_from_slice(job.key.public());
     }
-    for (lane, job) in jobs.iter().enumerate() {
-        messages[lane] = Message { head: &heads[lane], body: job.message };
+    for (way, job) in jobs.iter().enumerate() {
+        messages[way] = Message { head: &heads[way], body: job.message };
     }
-    let challenges = hash::lanes(token, &messages[..jobs.len()]);
+    let challenges = hash::ways(token, &messages[..jobs.len()]);
     // SAFETY: the token proves the features.
     let scalars = unsafe { respond(&challenges, &secrets, &nonces) };
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        job.signature[..32].copy_from_slice(&heads[lane][..32]);
-        job.signature[32..].copy_from_slice(&bytes_of(&scalars.get(lane)));
+    for (way, job) in jobs.iter_mut().enumerate() {
+        job.signature[..32].copy_from_slice(&heads[way][..32]);
+        job.signature[32..].copy_from_slice(&bytes_of(&scalars.get(way)));
     }
-    wipe(&mut secrets.0, [0; LANES]);
-    wipe(&mut wide.0, [0; LANES]);
-    wipe(&mut nonces.0, [0; LANES]);
+    wipe(&mut secrets.0, [0; WAYS]);
+    wipe(&mut wide.0, [0; WAYS]);
+    wipe(&mut nonces.0, [0; WAYS]);
     scrub();
 }
 
@@ -75,29 +75,29 @@ fn respond(challenges: &Rows<8>, secrets: &Rows<4>, nonces: &Rows<4>) -> Rows<4>
     Rows::store(&Scalar::from_words(&secrets.load()).multiply_add(&challenge, &nonce).to_words())
 }
 
-/// Verifies up to eight signatures; lanes without a job are `false`.
-pub(crate) fn verify(token: Avx512, jobs: &[Verifying<'_>]) -> [bool; LANES] {
-    assert!(jobs.len() <= LANES, "a batch has eight lanes");
+/// Verifies up to eight signatures; ways without a job are `false`.
+pub(crate) fn verify(token: Avx512, jobs: &[Verifying<'_>]) -> [bool; WAYS] {
+    assert!(jobs.len() <= WAYS, "a batch has eight ways");
     let base = BaseChoice::get(token);
-    let mut heads = [[0; 64]; LANES];
+    let mut heads = [[0; 64]; WAYS];
     for (head, job) in heads.iter_mut().zip(jobs) {
         head[..32].copy_from_slice(&job.signature[..32]);
         head[32..].copy_from_slice(job.key.bytes());
     }
-    let mut messages = [NOTHING; LANES];
+    let mut messages = [NOTHING; WAYS];
     let mut parts = [Rows::ZERO; 3];
-    for (lane, job) in jobs.iter().enumerate() {
-        messages[lane] = Message { head: &heads[lane], body: job.message };
+    for (way, job) in jobs.iter().enumerate() {
+        messages[way] = Message { head: &heads[way], body: job.message };
         let ([r, s], []) = job.signature.as_chunks::<32>() else { continue };
         for (rows, bytes) in parts.iter_mut().zip([r, s, job.key.bytes()]) {
-            rows.set(lane, &words_of(bytes));
+            rows.set(way, &words_of(bytes));
         }
     }
-    let challenges = hash::lanes(token, &messages[..jobs.len()]);
+    let challenges = hash::ways(token, &messages[..jobs.len()]);
     let [r, s, a] = &parts;
     // SAFETY: the token proves the features.
     let accepted = unsafe { accepted(r, s, a, &challenges, base) };
-    core::array::from_fn(|lane| lane < jobs.len() && accepted >> lane & 1 == 1)
+    core::array::from_fn(|way| way < jobs.len() && accepted >> way & 1 == 1)
 }
 
 /// Returns 32 times the points.
@@ -115,7 +115,7 @@ fn shift(point: &Double) -> Sum {
 fn accepted(r: &Rows<4>, s: &Rows<4>, a: &Rows<4>, challenges: &Rows<8>, base: BaseChoice) -> __mmask8 {
     let [(rx, ry, r_is_point), (ax, ay, a_is_point)] = edwards::decode(&[r.load(), a.load()]);
     let s = Scalar::from_words(&s.load());
-    // A lane whose s is too large has digits without meaning, of which every magnitude finds an entry all the
+    // A way whose s is too large has digits without meaning, of which every magnitude finds an entry all the
     // same.
     let (of_base, of_a) = (s.digits(), Scalar::from_wide_words(&challenges.load()).digits());
     let minus_a = Affine::new(&ax, &ay).negate_some(0xff);

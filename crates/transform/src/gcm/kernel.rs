@@ -70,7 +70,7 @@ impl<'k, V: Field> Hash<'k, V> {
     /// Does the same for two vectors, whose sums of halves share one product.
     #[inline(always)]
     fn multiply_two(&mut self, [a, b]: [V; 2], place: usize) {
-        let (of_a, of_b) = (self.powers(place), self.powers(place + V::LANES));
+        let (of_a, of_b) = (self.powers(place), self.powers(place + V::WAYS));
         self.low = self.low.xor3(a.product::<0x00>(of_a.0), b.product::<0x00>(of_b.0));
         self.high = self.high.xor3(a.product::<0x11>(of_a.0), b.product::<0x11>(of_b.0));
         let sums = a.low_halves(b).xor(a.high_halves(b));
@@ -81,7 +81,7 @@ impl<'k, V: Field> Hash<'k, V> {
     #[inline(always)]
     fn take_pair(&mut self, blocks: &[V], pair: usize) {
         let n = 2 * pair;
-        let place = self.place + n * V::LANES;
+        let place = self.place + n * V::WAYS;
         match blocks[n..] {
             [a, b, ..] => self.multiply_two([a, b], place),
             [a] => self.multiply(a, place),
@@ -103,7 +103,7 @@ impl<'k, V: Field> Hash<'k, V> {
     #[inline(always)]
     fn pass(&mut self, vectors: usize) {
         debug_assert!(vectors == 0 || self.place < POWERS);
-        self.place += vectors * V::LANES;
+        self.place += vectors * V::WAYS;
     }
 
     /// Returns whether the stretch has ended.
@@ -223,9 +223,9 @@ impl<V: Field> Stream<'_, V> {
         let base = self.counter.reverse().xor(first);
         let mut x = [base; N];
         for (n, x) in x.iter_mut().enumerate() {
-            let number = FIRST + n * V::LANES;
+            let number = FIRST + n * V::WAYS;
             // The low bits of the counter are zeros, so a number below a chunk's blocks changes the last byte alone.
-            *x = if number + V::LANES <= CHUNK * V::LANES {
+            *x = if number + V::WAYS <= CHUNK * V::WAYS {
                 base.numbered(number as u8)
             } else {
                 self.counter.count(number as u32).reverse().xor(first)
@@ -262,7 +262,7 @@ impl<V: Field> Stream<'_, V> {
         for x in &mut x {
             *x = x.encrypt_last(last);
         }
-        self.counter = self.counter.plus((CHUNK * V::LANES) as u32);
+        self.counter = self.counter.plus((CHUNK * V::WAYS) as u32);
         x
     }
 }
@@ -334,7 +334,7 @@ impl<V: Field> Pairs<V> for Behind<'_, '_, V> {
         if pair == 0 {
             blocks[0] = blocks[0].xor(self.carry);
         }
-        self.hash.multiply_two(blocks, self.hash.place + 2 * pair * V::LANES);
+        self.hash.multiply_two(blocks, self.hash.place + 2 * pair * V::WAYS);
         self.hash.middle = self.hash.middle.pinned();
     }
 }
@@ -542,7 +542,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
 #[inline(always)]
 fn begin<'k, V: Field>(key: &'k Key, aad: &[u8], data_blocks: usize) -> Hash<'k, V> {
     let aad_blocks = aad.len().div_ceil(16);
-    if aad_blocks <= V::LANES && aad_blocks + data_blocks <= POWERS {
+    if aad_blocks <= V::WAYS && aad_blocks + data_blocks <= POWERS {
         let mut hash = Hash::new(key, aad_blocks + data_blocks);
         // SAFETY: no longer than a vector.
         let blocks = unsafe { V::read_part(aad.as_ptr(), aad.len()) };
@@ -603,7 +603,7 @@ impl<'k, V: Field> Group<'k, V> {
     #[inline(always)]
     fn masks<const ROUNDS: usize>(&self, first: [One; 4]) -> (V, V) {
         let (mut masks, mut powers) = (first, [One::zero(); 4]);
-        for n in 0..V::LANES {
+        for n in 0..V::WAYS {
             if let Some(key) = self.keys[n] {
                 masks[n] = encrypted::<One, ROUNDS>(&key.cipher.encrypt, first[n]);
                 powers[n] = One::number(key.powers[POWERS - 1]);
@@ -622,7 +622,7 @@ impl<'k, V: Field> Group<'k, V> {
         let same =
             self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
         let (mut first, mut sizes) = ([One::zero(); 4], [One::zero(); 4]);
-        for n in 0..V::LANES {
+        for n in 0..V::WAYS {
             // The tags are not kept with the sums: bytes written block by block and read as a vector would wait for
             // the cache.
             let job = &jobs[self.jobs[n]];
@@ -681,7 +681,7 @@ unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJ
             // emptied at once.
             unsafe {
                 group.add::<ROUNDS, OPEN>(index, &mut jobs[index]);
-                if group.count == V::LANES {
+                if group.count == V::WAYS {
                     group.finish::<ROUNDS, OPEN>(jobs);
                 }
             }

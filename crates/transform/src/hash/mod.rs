@@ -1,7 +1,7 @@
 //! The common part of MD5, SHA-1 and SHA-256: 64-byte blocks, at most eight 32-bit words of state, length padding,
 //! HMAC.
 //!
-//! Every tier is a [`Compress`] function over whole blocks or a lane kernel; padding and HMAC are implemented once
+//! Every tier is a [`Compress`] function over whole blocks or a multi-way kernel; padding and HMAC are implemented once
 //! here and once in [`ways`].
 
 pub(crate) mod ways;
@@ -15,7 +15,7 @@ use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::{DigestJob, Status};
 use crate::key::Keyed;
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 
 /// Absorbs whole 64-byte blocks.
 pub(crate) type Compress = fn(&mut [u32; 8], &[u8]);
@@ -36,15 +36,15 @@ pub(crate) struct Hash {
     pub(crate) has_instructions: fn(Features) -> bool,
     /// Absorbs a block by the reference kernel, whose operations are reported.
     pub(crate) traced: fn(&mut [u32; 8], &[u8; 64]),
-    /// Returns the cost of lanes on such a machine for so many messages, as the `crossover` example measures it.
-    pub(crate) lane_cost: fn(Features, usize) -> LaneCost,
-    /// Returns the lane kernels for a machine's features and so many messages.
-    pub(crate) lanes: fn(Features, usize) -> Option<HashLanes>,
+    /// Returns the cost of ways on such a machine for so many messages, as the `crossover` example measures it.
+    pub(crate) ways_cost: fn(Features, usize) -> WaysCost,
+    /// Returns the multi-way kernels for a machine's features and so many messages.
+    pub(crate) ways: fn(Features, usize) -> Option<HashWays>,
 }
 
-/// The lane kernels of a hash.
+/// The multi-way kernels of a hash.
 #[derive(Clone, Copy)]
-pub(crate) struct HashLanes {
+pub(crate) struct HashWays {
     /// Narrowest first.
     pub(crate) widths: &'static [ways::Width],
     pub(crate) drive: ways::Drive,

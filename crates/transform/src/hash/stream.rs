@@ -1,11 +1,11 @@
-//! Digests of messages that come in parts, many messages side by side in the lanes.
+//! Digests of messages that come in parts, many messages side by side.
 //!
 //! A [`DigestStream`] is the state of a message so far: chaining state, length, and up to 63 bytes that do not fill a
-//! block yet. One call absorbs parts of many streams; lengths may differ, and the parts that do not fill the lanes
-//! run one by one. It needs `unsafe` to call lane kernels with the addresses of the parts.
+//! block yet. One call absorbs parts of many streams; lengths may differ, and the parts that do not fill the ways
+//! run one by one. It needs `unsafe` to call multi-way kernels with the addresses of the parts.
 #![allow(unsafe_code)]
 
-use super::ways::{Kernel, LaneState, MAX_LANES, Rows, Width};
+use super::ways::{Kernel, WaysState, MAX_WAYS, Rows, Width};
 use super::{Compress, Hash};
 use crate::algorithm::Digest;
 use crate::descriptor::Making;
@@ -90,44 +90,44 @@ pub struct StreamPart<'a> {
     pub part: &'a [u8],
 }
 
-/// Absorbs every part in the lanes of `kernel`; all streams are of the kernel's hash.
+/// Absorbs every part by the ways of `kernel`; all streams are of the kernel's hash.
 pub(crate) fn absorb_parts(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
     for StreamPart { stream, part } in parts.iter_mut() {
         *part = stream.complete_block(kernel.alone, part);
     }
-    let Width { lanes, absorb, .. } = kernel.width(parts.len());
-    let mut state = LaneState([[0; MAX_LANES]; 8]);
+    let Width { ways, absorb, .. } = kernel.width(parts.len());
+    let mut state = WaysState([[0; MAX_WAYS]; 8]);
     let mut rows = Rows::NOWHERE;
-    // Lanes are filled in order; a lane whose part is used up takes the next one.
-    let mut part_of = [usize::MAX; MAX_LANES];
+    // Ways are filled in order; a way whose part is used up takes the next one.
+    let mut part_of = [usize::MAX; MAX_WAYS];
     let mut next = 0;
     loop {
         let mut busy = 0;
         let mut shortest = usize::MAX;
         let mut readable = core::ptr::null();
-        for lane in 0..lanes {
-            if part_of[lane] != usize::MAX && parts[part_of[lane]].part.len() < 64 {
-                parts[part_of[lane]].stream.state = state.lane(lane);
-                part_of[lane] = usize::MAX;
+        for way in 0..ways {
+            if part_of[way] != usize::MAX && parts[part_of[way]].part.len() < 64 {
+                parts[part_of[way]].stream.state = state.way(way);
+                part_of[way] = usize::MAX;
             }
-            if part_of[lane] == usize::MAX {
+            if part_of[way] == usize::MAX {
                 while next < parts.len() && parts[next].part.len() < 64 {
                     next += 1;
                 }
                 if next < parts.len() {
                     let stream = &parts[next].stream;
-                    state.set_lane(lane, stream.hash.words, &stream.state);
-                    part_of[lane] = next;
+                    state.set_way(way, stream.hash.words, &stream.state);
+                    part_of[way] = next;
                     next += 1;
                 }
             }
-            if let Some(StreamPart { part, .. }) = parts.get(part_of[lane]) {
+            if let Some(StreamPart { part, .. }) = parts.get(part_of[way]) {
                 busy += 1;
-                rows.next[lane] = part.as_ptr();
-                // A lane without work reads as the one with least blocks left, so that it reads only valid bytes.
+                rows.next[way] = part.as_ptr();
+                // A way without work reads as the one with least blocks left, so that it reads only valid bytes.
                 if part.len() / 64 < shortest {
                     shortest = part.len() / 64;
-                    readable = rows.next[lane];
+                    readable = rows.next[way];
                 }
             }
         }
@@ -135,22 +135,22 @@ pub(crate) fn absorb_parts(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
             break;
         }
         if busy <= kernel.few && parts[next..].iter().all(|part| part.part.len() < 64) {
-            for (lane, &index) in part_of.iter().enumerate() {
+            for (way, &index) in part_of.iter().enumerate() {
                 if let Some(StreamPart { stream, .. }) = parts.get_mut(index) {
-                    stream.state = state.lane(lane);
+                    stream.state = state.way(way);
                 }
             }
             break;
         }
-        for (next, part) in rows.next.iter_mut().zip(&part_of).take(lanes) {
+        for (next, part) in rows.next.iter_mut().zip(&part_of).take(ways) {
             if *part == usize::MAX {
                 *next = readable;
             }
         }
-        // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks at its row,
-        // and idle lanes share the row of the lane that has exactly that many. Further lanes are not read.
+        // SAFETY: the kernel was chosen under its token; every busy way has at least `shortest` blocks at its row,
+        // and idle ways share the row of the way that has exactly that many. Further ways are not read.
         unsafe { absorb(&mut state, &mut rows, shortest) };
-        for index in part_of.iter().take(lanes) {
+        for index in part_of.iter().take(ways) {
             if let Some(StreamPart { stream, part }) = parts.get_mut(*index) {
                 *part = &part[64 * shortest..];
                 stream.total_bytes += 64 * shortest as u64;
@@ -158,7 +158,7 @@ pub(crate) fn absorb_parts(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
         }
     }
     for StreamPart { stream, part } in parts {
-        // Whole blocks are left if too few streams were busy to fill the lanes.
+        // Whole blocks are left if too few streams were busy to fill the ways.
         stream.absorb(kernel.alone, part);
         *part = &[];
     }

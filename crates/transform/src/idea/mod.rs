@@ -9,13 +9,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::cipher_ways::by_width;
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    Alone, CipherDescriptor, CipherWays, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Isa, Tier};
 use crate::modes::Direction;
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, trace_blocks};
 
@@ -40,17 +40,17 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
     #[cfg(target_arch = "x86_64")]
-    lanes: Some(CipherLanes {
+    ways: Some(CipherWays {
         cost: |_, _, isa, count| {
             let (few, fixed_bytes) = if isa == Isa::Avx512 { ([2, 3, 5], 96) } else { ([1, 1, 2], 64) };
-            Some(LaneCost { few: by_width(isa, count, 32, few)?, fixed_bytes, job_bytes: 4 })
+            Some(WaysCost { few: by_width(isa, count, 32, few)?, fixed_bytes, job_bytes: 4 })
         },
         least_bytes: LeastBytes { chained: 64, free: 96 },
-        cut: Some(CutFor { lanes: [1, 64, 128], set_up: 16 }),
+        cut: Some(CutFor { ways: [1, 64, 128], set_up: 16 }),
         run: ways::run_widest,
     }),
     #[cfg(not(target_arch = "x86_64"))]
-    lanes: None,
+    ways: None,
     trace: |key, data, sink| {
         let Schedule::Idea(key) = key else { return };
         trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));

@@ -1,12 +1,12 @@
-//! IDEA over vectors of 16-bit words: up to 64 lanes of AVX2, 128 of AVX-512. The kernel is constant-time.
+//! IDEA over vectors of 16-bit words: up to 64 ways by AVX2, 128 by AVX-512. The kernel is constant-time.
 //!
 //! A round is three products deep, so several groups of vectors run interleaved. `unsafe`: rows are read and written
-//! under the contract of [`crate::cipher_ways::LaneKernel`].
+//! under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
-use crate::cipher_ways::{self, Alone, HandOver, LaneKernel, Rows};
+use crate::cipher_ways::{self, Alone, HandOver, WaysKernel, Rows};
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
@@ -20,30 +20,30 @@ use crate::wipe::wipe;
 /// Subkeys of a message.
 const SUBKEYS: usize = 52;
 
-/// The key of a lane without a message.
+/// The key of a way without a message.
 static NO_KEY: [u16; SUBKEYS] = [0; SUBKEYS];
 
-/// Keys and chains of `L` lanes; those of lane l are at `place(l)` of a row. Keys come first, so that no load of them
+/// Keys and chains of `L` ways; those of way l are at `place(l)` of a row. Keys come first, so that no load of them
 /// crosses a cache line.
 #[repr(C, align(64))]
-pub(crate) struct IdeaLanes<'k, const L: usize> {
+pub(crate) struct IdeaWays<'k, const L: usize> {
     keys: [[u16; L]; SUBKEYS],
     chains: Chains<L>,
-    /// Pointers to the lanes' subkeys, which live as long as 'k.
+    /// Pointers to the ways' subkeys, which live as long as 'k.
     subkeys: [*const u8; L],
-    /// One bit per lane, set if its subkeys are not among `keys` yet.
+    /// One bit per way, set if its subkeys are not among `keys` yet.
     changed: u128,
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     owners: PhantomData<&'k Schedule>,
 }
 
-impl<const L: usize> Drop for IdeaLanes<'_, L> {
+impl<const L: usize> Drop for IdeaWays<'_, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys, [0; L]);
     }
 }
 
-/// The subkeys of lanes, inverted to decrypt.
+/// The subkeys of ways, inverted to decrypt.
 #[derive(Clone, Copy)]
 struct Subkeys<V, const L: usize> {
     keys: *const u16,
@@ -91,7 +91,7 @@ impl<V: Shorts, const G: usize, const L: usize> Rounds<V, G> for Subkeys<V, L> {
     }
 }
 
-impl<const L: usize> IdeaLanes<'_, L> {
+impl<const L: usize> IdeaWays<'_, L> {
     fn new(
         mode: Mode,
         direction: Direction,
@@ -108,14 +108,14 @@ impl<const L: usize> IdeaLanes<'_, L> {
         }
     }
 
-    /// See [`LaneKernel::crypt_chunks`]; `G * V::SHORTS` is `L`.
+    /// See [`WaysKernel::crypt_chunks`]; `G * V::SHORTS` is `L`.
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU has the features of
+    /// The contract of [`WaysKernel::crypt_chunks`], and `G * V::SHORTS` is `L`. The CPU has the features of
     /// `V`.
     #[inline(always)]
     unsafe fn go<V: Shorts, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // SAFETY: the contract: G * SHORTS lanes.
+        // SAFETY: the contract: G * SHORTS ways.
         unsafe { self.place_keys::<V, G>() };
         let ones = core::hint::black_box(V::splat(u32::MAX));
         let subkeys = Subkeys::<V, L> { keys: self.keys.as_ptr().cast(), ones };
@@ -123,8 +123,8 @@ impl<const L: usize> IdeaLanes<'_, L> {
         unsafe { self.chains.crypt_chunks::<V, G>(rows, chunks, subkeys) };
     }
 
-    /// Copies the subkeys of groups with a changed lane to the place where the rounds read them: by transposition,
-    /// which has a fraction of the stores of a copy lane by lane.
+    /// Copies the subkeys of groups with a changed way to the place where the rounds read them: by transposition,
+    /// which has a fraction of the stores of a copy way by way.
     ///
     /// # Safety
     /// `G * V::SHORTS` is `L`, and the CPU has the features of `V`. The pointers to subkeys are those that
@@ -151,31 +151,31 @@ impl<const L: usize> IdeaLanes<'_, L> {
     }
 }
 
-impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+impl<'k, const L: usize> WaysKernel<'k, L> for IdeaWays<'k, L> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Idea(key) = key else { return };
-        self.chains.set(lane, iv);
-        self.subkeys[lane] = if self.chains.backward() { &key.decrypt } else { &key.encrypt }.as_ptr().cast();
-        self.changed |= 1 << lane;
+        self.chains.set(way, iv);
+        self.subkeys[way] = if self.chains.backward() { &key.decrypt } else { &key.encrypt }.as_ptr().cast();
+        self.changed |= 1 << way;
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        alone(key, &self.chains.iv(lane), rest);
+    fn finish(&mut self, way: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        alone(key, &self.chains.iv(way), rest);
     }
 }
 
 /// # Safety
-/// The contract of [`LaneKernel::crypt_chunks`], and `G * 16` is `L`; the CPU has AVX2.
+/// The contract of [`WaysKernel::crypt_chunks`], and `G * 16` is `L`; the CPU has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn run_avx2<const G: usize, const L: usize>(
-    kernel: &mut IdeaLanes<'_, L>,
+    kernel: &mut IdeaWays<'_, L>,
     rows: &mut Rows<L>,
     chunks: usize,
 ) {
@@ -184,10 +184,10 @@ unsafe fn run_avx2<const G: usize, const L: usize>(
 }
 
 /// # Safety
-/// The contract of [`LaneKernel::crypt_chunks`], and `G * 32` is `L`; the CPU has AVX-512 F and BW.
+/// The contract of [`WaysKernel::crypt_chunks`], and `G * 32` is `L`; the CPU has AVX-512 F and BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_avx512<const G: usize, const L: usize>(
-    kernel: &mut IdeaLanes<'_, L>,
+    kernel: &mut IdeaWays<'_, L>,
     rows: &mut Rows<L>,
     chunks: usize,
 ) {
@@ -195,7 +195,7 @@ unsafe fn run_avx512<const G: usize, const L: usize>(
     unsafe { kernel.go::<Z, G>(rows, chunks) }
 }
 
-/// Makes a kernel. A kernel with fewer groups of vectors takes jobs that do not fill the lanes of the widest.
+/// Makes a kernel. A kernel with fewer groups of vectors takes jobs that do not fill the ways of the widest.
 macro_rules! kernel {
     ($name:ident = $token:ty, $vector:ty, $run:ident, $($groups:literal,)* or $most:literal) => {
         pub(crate) fn $name<'k>(
@@ -209,11 +209,11 @@ macro_rules! kernel {
             const ONE: usize = <$vector as Shorts>::SHORTS;
             match order.len() {
                 $(count if count <= $groups * ONE => {
-                    let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$groups, { $groups * ONE }>);
+                    let kernel = &mut IdeaWays::new(mode, direction, ONE, $run::<$groups, { $groups * ONE }>);
                     cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                 })*
                 _ => {
-                    let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$most, { $most * ONE }>);
+                    let kernel = &mut IdeaWays::new(mode, direction, ONE, $run::<$most, { $most * ONE }>);
                     cipher_ways::run_jobs(kernel, jobs, order, hand_over);
                 }
             }
@@ -224,7 +224,7 @@ macro_rules! kernel {
 kernel!(avx512 = Avx512, Z, run_avx512, 1, 2, or 4);
 kernel!(avx2 = Avx2, Y, run_avx2, 1, 2, or 4);
 
-/// Runs IDEA in the lanes of the largest instruction set available.
+/// Runs IDEA over vectors of the largest instruction set available.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,

@@ -3,7 +3,7 @@
 //! A vector has one 64-bit word of each state. Sixteen registers hold neither a state nor its successor, so that half of the words
 //! wait in memory; a permutation of four takes about 1,200 cycles of Zen 3's clock, one in general registers 730.
 //!
-//! `unsafe`: intrinsics and lane pointers; kernels with vectors are reached only by the token of their instructions.
+//! `unsafe`: intrinsics and ways' pointers; kernels with vectors are reached only by the token of their instructions.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -28,7 +28,7 @@ pub(crate) type Absorb<const L: usize> = unsafe fn(&mut States<L>, &[*const u8; 
 /// A word of each of several states.
 trait Words: Copy {
     /// States.
-    const LANES: usize;
+    const WAYS: usize;
     fn splat(word: u64) -> Self;
     fn xor(self, other: Self) -> Self;
     /// Returns `self ^ (!b & c)`.
@@ -36,24 +36,24 @@ trait Words: Copy {
     fn rotl<const BITS: i32, const BACK: i32>(self) -> Self;
 
     /// # Safety
-    /// `LANES` words at `from` are readable, and `from` is aligned for a word. The CPU has the vector's
+    /// `WAYS` words at `from` are readable, and `from` is aligned for a word. The CPU has the vector's
     /// features, as for all methods.
     unsafe fn load(from: *const u64) -> Self;
 
     /// # Safety
-    /// `LANES` words at `to` are writable, and `to` is aligned for a word.
+    /// `WAYS` words at `to` are writable, and `to` is aligned for a word.
     unsafe fn store(self, to: *mut u64);
 
     /// Reads one little-endian word of each message.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with eight readable bytes at each plus `offset`, with any alignment.
+    /// `rows` has `WAYS` pointers, with eight readable bytes at each plus `offset`, with any alignment.
     unsafe fn word(rows: *const *const u8, offset: usize) -> Self;
 
     /// Reads four words of each message.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 32 readable bytes at each plus `offset`, with any alignment.
+    /// `rows` has `WAYS` pointers, with 32 readable bytes at each plus `offset`, with any alignment.
     #[inline(always)]
     unsafe fn four_words(rows: *const *const u8, offset: usize) -> [Self; 4] {
         // SAFETY: the contract: the 32 bytes of each row hold these four words.
@@ -69,7 +69,7 @@ trait Words: Copy {
 }
 
 impl Words for u64 {
-    const LANES: usize = 1;
+    const WAYS: usize = 1;
     #[inline(always)]
     fn splat(word: u64) -> Self {
         word
@@ -116,7 +116,7 @@ struct Four(__m256i);
 
 #[cfg(target_arch = "x86_64")]
 impl Words for Four {
-    const LANES: usize = 4;
+    const WAYS: usize = 4;
     methods! {
         splat(word: u64) = _mm256_set1_epi64x(word.cast_signed());
         xor(self, other: Self) = _mm256_xor_si256(self.0, other.0);
@@ -147,14 +147,14 @@ impl Words for Four {
     #[inline(always)]
     unsafe fn word(rows: *const *const u8, offset: usize) -> Self {
         // SAFETY: the contract: four rows, with eight bytes at `offset`.
-        let word = |lane| unsafe { (*rows.add(lane)).add(offset).cast::<i64>().read_unaligned() };
+        let word = |way| unsafe { (*rows.add(way)).add(offset).cast::<i64>().read_unaligned() };
         op!(_mm256_setr_epi64x(word(0), word(1), word(2), word(3)))
     }
     /// # Safety
     /// `rows` has four pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn four_words(rows: *const *const u8, offset: usize) -> [Self; 4] {
-        let row = |lane| -> Self { op!(_mm256_loadu_si256((*rows.add(lane)).add(offset).cast())) };
+        let row = |way| -> Self { op!(_mm256_loadu_si256((*rows.add(way)).add(offset).cast())) };
         let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
         let even = |a: Self, b: Self| -> Self { op!(_mm256_unpacklo_epi64(a.0, b.0)) };
         let odd = |a: Self, b: Self| -> Self { op!(_mm256_unpackhi_epi64(a.0, b.0)) };
@@ -172,7 +172,7 @@ struct Eight(__m512i);
 
 #[cfg(target_arch = "x86_64")]
 impl Words for Eight {
-    const LANES: usize = 8;
+    const WAYS: usize = 8;
     methods! {
         splat(word: u64) = _mm512_set1_epi64(word.cast_signed());
         xor(self, other: Self) = _mm512_xor_si512(self.0, other.0);
@@ -185,7 +185,7 @@ impl Words for Eight {
     #[inline(always)]
     unsafe fn word(rows: *const *const u8, offset: usize) -> Self {
         // SAFETY: the contract: eight rows, with eight bytes at `offset`.
-        let word = |lane| unsafe { (*rows.add(lane)).add(offset).cast::<i64>().read_unaligned() };
+        let word = |way| unsafe { (*rows.add(way)).add(offset).cast::<i64>().read_unaligned() };
         op!(_mm512_setr_epi64(word(0), word(1), word(2), word(3), word(4), word(5), word(6), word(7)))
     }
     /// # Safety
@@ -193,9 +193,9 @@ impl Words for Eight {
     #[inline(always)]
     unsafe fn four_words(rows: *const *const u8, offset: usize) -> [Self; 4] {
         // SAFETY: the contract: 32 bytes of each row.
-        let half = |lane| unsafe { _mm256_loadu_si256((*rows.add(lane)).add(offset).cast()) };
-        let row = |lane| -> Self {
-            op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(lane)), half(lane + 4)))
+        let half = |way| unsafe { _mm256_loadu_si256((*rows.add(way)).add(offset).cast()) };
+        let row = |way| -> Self {
+            op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(way)), half(way + 4)))
         };
         let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
         let even = |a: Self, b: Self| -> Self { op!(_mm512_unpacklo_epi64(a.0, b.0)) };
@@ -263,7 +263,7 @@ unsafe fn absorb<V: Words, const L: usize>(
     sponge: Sponge,
     blocks: usize,
 ) {
-    const { assert!(V::LANES == L) }
+    const { assert!(V::WAYS == L) }
     let words = sponge.words();
     let constants = &ROUND_CONSTANTS[ROUNDS - sponge.rounds..];
     let mut a = [V::splat(0); 25];

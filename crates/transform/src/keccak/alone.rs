@@ -1,4 +1,4 @@
-//! A sponge of one message in general registers, for what is too short or too single for lanes.
+//! A sponge of one message in general registers, for what is too short or too single for ways.
 //!
 //! No branch and no address depends on the bytes of a message, only on its length.
 //!

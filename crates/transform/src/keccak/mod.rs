@@ -1,6 +1,6 @@
 //! Keccak-f\[1600\] and its sponges: those of FIPS 202, and those of RFC 9861, which have half of the rounds.
 //!
-//! ML-KEM spends most of its time in them. `reference` follows the definition, one state at a time; `lanes` keeps
+//! ML-KEM spends most of its time in them. `reference` follows the definition, one state at a time; `ways` keeps
 //! eight states side by side, one 64-bit word of each in every vector, so that a permutation of eight costs about as
 //! much as one in general registers. For one state alone the native tier is AWS-LC's (through `aws-lc-rs`).
 

@@ -149,7 +149,7 @@ impl Streams for Avx2 {
 
     fn absorbed(self, sponge: Sponge, blocks: &[[u8; BLOCK_BYTES]; STREAMS_MAX]) -> Self::States {
         let mut states = States([[0; 4]; 25]);
-        let rows = core::array::from_fn(|lane| blocks[lane].as_ptr());
+        let rows = core::array::from_fn(|way| blocks[way].as_ptr());
         // SAFETY: the token proves AVX2; blocks of so many words.
         unsafe { abreast::avx2(&mut states, &rows, sponge, 1) };
         states
@@ -161,9 +161,9 @@ impl Streams for Avx2 {
     }
 
     fn extract(self, states: &Self::States, words: usize, rows: &mut Rows, at: usize) {
-        for (lane, row) in rows[..4].iter_mut().enumerate() {
+        for (way, row) in rows[..4].iter_mut().enumerate() {
             for (to, words) in row[at..at + 8 * words].as_chunks_mut::<8>().0.iter_mut().zip(&states.0) {
-                *to = words[lane].to_le_bytes();
+                *to = words[way].to_le_bytes();
             }
         }
     }
@@ -181,24 +181,24 @@ impl Streams for Avx2 {
         let (rate, bytes) = (sponge.rate_bytes, messages[0].len());
         assert!(messages.len() <= 4 && messages.iter().all(|message| message.len() == bytes));
         let mut states = States([[0; 4]; 25]);
-        let of = |lane: usize| messages.get(lane).unwrap_or(&messages[0]);
+        let of = |way: usize| messages.get(way).unwrap_or(&messages[0]);
         let whole = bytes / rate;
-        let rows = core::array::from_fn(|lane| of(lane).as_ptr());
+        let rows = core::array::from_fn(|way| of(way).as_ptr());
         // SAFETY: the token proves AVX2; each message has so many whole blocks.
         unsafe { abreast::avx2(&mut states, &rows, sponge, whole) };
         let mut last = [[0; BLOCK_BYTES]; STREAMS_MAX];
-        for (lane, last) in last[..4].iter_mut().enumerate() {
-            let rest = &of(lane)[whole * rate..];
+        for (way, last) in last[..4].iter_mut().enumerate() {
+            let rest = &of(way)[whole * rate..];
             last[..rest.len()].copy_from_slice(rest);
             last[rest.len()] = sponge.suffix;
             last[rate - 1] |= LAST_BIT;
         }
-        let rows = core::array::from_fn(|lane| last[lane].as_ptr());
+        let rows = core::array::from_fn(|way| last[way].as_ptr());
         // SAFETY: the token proves AVX2; blocks of so many words.
         unsafe { abreast::avx2(&mut states, &rows, sponge, 1) };
-        for (lane, output) in outputs[..4].iter_mut().enumerate() {
+        for (way, output) in outputs[..4].iter_mut().enumerate() {
             for (to, words) in output.as_chunks_mut::<8>().0.iter_mut().zip(&states.0) {
-                *to = words[lane].to_le_bytes();
+                *to = words[way].to_le_bytes();
             }
         }
         wipe(&mut last, [0; BLOCK_BYTES]);
@@ -273,7 +273,7 @@ impl Streams for Avx512 {
             outputs[0] = alone::hash(sponge, &[message]);
             return;
         }
-        let messages = core::array::from_fn(|lane| *messages.get(lane).unwrap_or(&messages[0]));
+        let messages = core::array::from_fn(|way| *messages.get(way).unwrap_or(&messages[0]));
         // SAFETY: the token proves AVX-512.
         unsafe { inner(sponge, messages, outputs) };
     }

@@ -1,4 +1,4 @@
-//! Tests of Keccak: the examples of FIPS 202, AWS-LC and RustCrypto as foreign oracles, and lanes against one state.
+//! Tests of Keccak: the examples of FIPS 202, AWS-LC and RustCrypto as foreign oracles, and ways against one state.
 
 use aws_lc_rs::digest;
 use hex_literal::hex;
@@ -73,9 +73,9 @@ fn turbo_shake_is_that_of_rfc_9861() {
     );
 }
 
-/// Returns bytes that differ by their place and by `lane`.
-fn message(lane: usize, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 31 + lane * 101 + at / 7) as u8).collect()
+/// Returns bytes that differ by their place and by `way`.
+fn message(way: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 31 + way * 101 + at / 7) as u8).collect()
 }
 
 /// Lengths around the rates, and those of ML-KEM.
@@ -110,11 +110,11 @@ fn a_message_alone_in_any_parts_agrees_with_the_reference() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn lanes_agree_with_one_state() {
+fn ways_agree_with_one_state() {
     use super::ways;
     let Some(token) = crate::isa::Features::detect().avx512 else { return };
     for bytes in LENGTHS {
-        let messages: [Vec<u8>; 8] = core::array::from_fn(|lane| message(lane, bytes));
+        let messages: [Vec<u8>; 8] = core::array::from_fn(|way| message(way, bytes));
         let views = messages.each_ref().map(|message| &message[..]);
         for sponge in [SHA3_256, SHA3_512, SHAKE128, SHAKE256] {
             let mut outputs = [[0; 600]; 8];

@@ -15,7 +15,7 @@ use super::{LAST_BIT, ROUND_CONSTANTS, Sponge};
 use crate::isa::Avx512;
 
 /// States side by side.
-pub(crate) const LANES: usize = 8;
+pub(crate) const WAYS: usize = 8;
 
 /// Eight states: vector `5y + x` has the words at (x, y).
 pub(crate) type States = [__m512i; 25];
@@ -114,7 +114,7 @@ pub(crate) fn transpose(rows: [__m512i; 8]) -> [__m512i; 8] {
         _mm512_unpackhi_epi64(g, h),
     ];
     let [ab0, ab1, cd0, cd1, ef0, ef1, gh0, gh1] = pairs;
-    // 0x88 takes the even 128-bit lanes of both, 0xdd the odd ones.
+    // 0x88 takes the even 128-bit elements of both, 0xdd the odd ones.
     let even = |low, high| _mm512_shuffle_i64x2::<0x88>(low, high);
     let odd = |low, high| _mm512_shuffle_i64x2::<0xdd>(low, high);
     let (abcd0, abcd2) = (even(ab0, cd0), odd(ab0, cd0));
@@ -136,11 +136,11 @@ pub(crate) fn transpose(rows: [__m512i; 8]) -> [__m512i; 8] {
 /// Adds the first `words` words of every block, at most 25.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(crate) fn add_block(states: &mut States, words: usize, blocks: [&[u8]; LANES]) {
+pub(crate) fn add_block(states: &mut States, words: usize, blocks: [&[u8]; WAYS]) {
     for first in (0..words).step_by(8) {
         let count = (words - first).min(8);
         let mask = (0xffu16 >> (8 - count)) as u8;
-        let mut rows = [_mm512_setzero_si512(); LANES];
+        let mut rows = [_mm512_setzero_si512(); WAYS];
         for (row, block) in rows.iter_mut().zip(blocks) {
             let words = &block[8 * first..8 * (first + count)];
             // SAFETY: the mask admits `count` words, which the slice has.
@@ -158,7 +158,7 @@ pub(crate) fn add_block(states: &mut States, words: usize, blocks: [&[u8]; LANES
 /// The lengths differ.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(crate) fn absorb(sponge: Sponge, messages: [&[u8]; LANES]) -> States {
+pub(crate) fn absorb(sponge: Sponge, messages: [&[u8]; WAYS]) -> States {
     let mut states = zeros();
     let bytes = messages[0].len();
     assert!(messages.iter().all(|message| message.len() == bytes), "messages of one length");
@@ -168,7 +168,7 @@ pub(crate) fn absorb(sponge: Sponge, messages: [&[u8]; LANES]) -> States {
         add_block(&mut states, sponge.words(), messages.map(|message| &message[block * rate..][..rate]));
         permute(&mut states);
     }
-    let mut last = [[0; 168]; LANES];
+    let mut last = [[0; 168]; WAYS];
     for (last, message) in last.iter_mut().zip(messages) {
         let rest = &message[whole * rate..];
         last[..rest.len()].copy_from_slice(rest);
@@ -187,7 +187,7 @@ pub(crate) fn absorb(sponge: Sponge, messages: [&[u8]; LANES]) -> States {
 /// A row is too short.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(crate) fn extract<const N: usize>(states: &States, words: usize, rows: &mut [[u8; N]; LANES], at: usize) {
+pub(crate) fn extract<const N: usize>(states: &States, words: usize, rows: &mut [[u8; N]; WAYS], at: usize) {
     for first in (0..words).step_by(8) {
         let mut columns = [_mm512_setzero_si512(); 8];
         for (column, state) in columns.iter_mut().zip(&states[first..]) {
@@ -209,8 +209,8 @@ pub(crate) fn extract<const N: usize>(states: &States, words: usize, rows: &mut 
 pub(crate) fn hash<const N: usize>(
     token: Avx512,
     sponge: Sponge,
-    messages: [&[u8]; LANES],
-    outputs: &mut [[u8; N]; LANES],
+    messages: [&[u8]; WAYS],
+    outputs: &mut [[u8; N]; WAYS],
 ) {
     let _ = token;
     // SAFETY: the token proves AVX-512.
@@ -225,12 +225,12 @@ pub(crate) fn hash<const N: usize>(
 #[target_feature(enable = "avx512f")]
 pub(crate) fn hash_inner<const N: usize>(
     sponge: Sponge,
-    messages: [&[u8]; LANES],
-    outputs: &mut [[u8; N]; LANES],
+    messages: [&[u8]; WAYS],
+    outputs: &mut [[u8; N]; WAYS],
 ) {
     let mut states = absorb(sponge, messages);
     // Three vectors for a block of up to 21 words.
-    let mut block = [[0; 192]; LANES];
+    let mut block = [[0; 192]; WAYS];
     for at in (0..N).step_by(sponge.rate_bytes) {
         permute(&mut states);
         extract(&states, sponge.words(), &mut block, 0);

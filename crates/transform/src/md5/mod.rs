@@ -7,12 +7,12 @@ pub(crate) mod single;
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
-use crate::hash::HashLanes;
+use crate::hash::HashWays;
 #[cfg(target_arch = "x86_64")]
 use crate::hash::ways::{drive_avx2, drive_avx512};
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::word::Counted;
 
 /// MD5 as the catalogue knows it.
@@ -38,24 +38,24 @@ pub(crate) static HASH: Hash = Hash {
     compress: |tier, _| if tier == Tier::Reference { reference::blocks } else { single::blocks },
     has_instructions: |_| false,
     traced: reference::compress::<Counted>,
-    lane_cost: |features, _| match (features.avx512, features.avx2) {
-        (None, None) => LaneCost::NEVER,
-        _ => LaneCost { few: 2, fixed_bytes: 112, job_bytes: 16 },
+    ways_cost: |features, _| match (features.avx512, features.avx2) {
+        (None, None) => WaysCost::NEVER,
+        _ => WaysCost { few: 2, fixed_bytes: 112, job_bytes: 16 },
     },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features, _| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(HashLanes {
+    ways: |features, _| match (features.avx512, features.avx2) {
+        (Some(_), _) => Some(HashWays {
             widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH, ways::avx512_64::WIDTH],
             drive: drive_avx512::<ways::Md5, 4>,
         }),
-        (_, Some(_)) => Some(HashLanes {
+        (_, Some(_)) => Some(HashWays {
             widths: &[ways::avx2_8::WIDTH, ways::avx2_16::WIDTH],
             drive: drive_avx2::<ways::Md5, 4>,
         }),
         _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
-    lanes: |_, _| None,
+    ways: |_, _| None,
 };
 
 /// RFC 1321 section 3.3.

@@ -1,12 +1,12 @@
-//! MD5 unrolled, over vectors: eight or sixteen lanes, once or several times, are the batch tier.
+//! MD5 unrolled, over vectors: eight or sixteen ways, once or several times, are the batch tier.
 //!
-//! Latency limits MD5: a step waits for the one before. Interleaved groups of lanes fill the wait. `unsafe`: kernels
-//! read through lane pointers whose contract is [`crate::hash::ways::Absorb`]'s.
+//! Latency limits MD5: a step waits for the one before. Interleaved groups of ways fill the wait. `unsafe`: kernels
+//! read through ways' pointers whose contract is [`crate::hash::ways::Absorb`]'s.
 #![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};
 use crate::hash::Hash;
-use crate::hash::ways::{Rounds, lane_kernels, load_half};
+use crate::hash::ways::{Rounds, ways_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -66,7 +66,7 @@ impl Rounds<4> for Md5 {
     }
 }
 
-lane_kernels! { Md5:
+ways_kernels! { Md5:
     avx512_16 = "avx512f,avx512bw", crate::simd::avx512::Z, 1;
     avx512_32 = "avx512f,avx512bw", crate::simd::avx512::Z, 2;
     avx512_64 = "avx512f,avx512bw", crate::simd::avx512::Z, 4;

@@ -94,17 +94,17 @@ impl<V: Ints> Within<V> {
             while len >= 1 {
                 let mut run = 0;
                 while run < width / (2 * len) {
-                    let mut lane = 0;
-                    while lane < width {
-                        let coefficient = block * width * width + lane * width + run * 2 * len;
+                    let mut way = 0;
+                    while way < width {
+                        let coefficient = block * width * width + way * width + run * 2 * len;
                         // The standard counts up in each layer forwards, and down backwards.
                         let forward = 128 / len + coefficient / (2 * len);
                         let index =
                             if is_inverse { 256 / len - 1 - coefficient / (2 * len) } else { forward };
-                        let at = place(width, block, len, run) + lane;
+                        let at = place(width, block, len, run) + way;
                         all.value[at] = zeta(index, is_inverse);
                         all.scaled[at] = scaled(all.value[at]);
-                        lane += 1;
+                        way += 1;
                     }
                     run += 1;
                 }

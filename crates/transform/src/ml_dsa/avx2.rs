@@ -24,13 +24,13 @@ macro_rules! op {
     };
 }
 
-/// Returns the odd lanes in the places of the even ones.
+/// Returns the odd elements in the places of the even ones.
 #[inline(always)]
 fn odd(a: __m256i) -> __m256i {
     op!(_mm256_srli_epi64::<32>(a))
 }
 
-/// Returns the upper halves of products of even and of odd lanes, each less the multiple of q that clears the lower
+/// Returns the upper halves of products of even and of odd elements, each less the multiple of q that clears the lower
 /// half; `low` is that multiple.
 #[inline(always)]
 fn upper(even: __m256i, odd_products: __m256i, low: __m256i) -> Ymm {
@@ -145,18 +145,18 @@ impl Ints for Ymm {
     }
 }
 
-/// For each set of lanes, the lanes that it has, one after the other.
+/// For each set of elements, the elements that it has, one after the other.
 static ORDERS: [[u8; 8]; 256] = {
     let mut all = [[0; 8]; 256];
     let mut set = 0;
     while set < 256 {
-        let (mut lane, mut count) = (0, 0);
-        while lane < 8 {
-            if set >> lane & 1 == 1 {
-                all[set][count] = lane;
+        let (mut element, mut count) = (0, 0);
+        while element < 8 {
+            if set >> element & 1 == 1 {
+                all[set][count] = element;
                 count += 1;
             }
-            lane += 1;
+            element += 1;
         }
         set += 1;
     }

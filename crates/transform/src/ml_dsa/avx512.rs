@@ -24,13 +24,13 @@ macro_rules! op {
     };
 }
 
-/// Returns the odd lanes in the places of the even ones.
+/// Returns the odd elements in the places of the even ones.
 #[inline(always)]
 fn odd(a: __m512i) -> __m512i {
     op!(_mm512_srli_epi64::<32>(a))
 }
 
-/// Returns the upper halves of products of even and of odd lanes, each less the multiple of q that clears the lower
+/// Returns the upper halves of products of even and of odd elements, each less the multiple of q that clears the lower
 /// half; `low` is that multiple.
 #[inline(always)]
 fn upper(even: __m512i, odd_products: __m512i, low: __m512i) -> Zmm {
@@ -100,7 +100,7 @@ impl Ints for Zmm {
     #[inline(always)]
     fn transpose(rows: &mut [Self; 16]) {
         op!({
-            // Within 128 bits first: lane i of vector 4n + j of `quads` has the integers 4i + j of four rows.
+            // Within 128 bits first: element i of vector 4n + j of `quads` has the integers 4i + j of four rows.
             let mut quads = [_mm512_setzero_si512(); 16];
             for n in 0..4 {
                 let [a, b, c, d]: [__m512i; 4] = core::array::from_fn(|m| rows[4 * n + m].0);
@@ -113,7 +113,7 @@ impl Ints for Zmm {
             }
             for j in 0..4 {
                 let [a, b, c, d] = [quads[j], quads[4 + j], quads[8 + j], quads[12 + j]];
-                // 0x44 and 0xee take the lower and the upper 128-bit lanes of both, 0x88 and 0xdd the even and odd
+                // 0x44 and 0xee take the lower and the upper 128-bit elements of both, 0x88 and 0xdd the even and odd
                 // ones.
                 let (ab, ab_high) = (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0xee>(a, b));
                 let (cd, cd_high) = (_mm512_shuffle_i64x2::<0x44>(c, d), _mm512_shuffle_i64x2::<0xee>(c, d));

@@ -1,4 +1,4 @@
-//! Challenges: SampleInBall, algorithm 29, of as many commitment hashes as there are lanes.
+//! Challenges: SampleInBall, algorithm 29, of as many commitment hashes as there are ways.
 //!
 //! A commitment hash is public, even that of an attempt that is rejected. A test names the functions that decide by
 //! one, so they are not inlined.

@@ -1,4 +1,4 @@
-//! Key pairs, one or many: ML-DSA.KeyGen_internal, algorithm 6. The secret streams of all pairs fill lanes one after
+//! Key pairs, one or many: ML-DSA.KeyGen_internal, algorithm 6. The secret streams of all pairs fill ways one after
 //! the other, the matrices' those of one pair after the other, and the hashes of the public keys run side by side.
 //!
 //! Which candidates of a secret polynomial are dropped shows in the time, as the standard's rejection does.
@@ -38,21 +38,21 @@ fn expand_s<M: Machine>(machine: M, p: &Parameters, seeds: &[&[u8]], secrets: &m
     let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
     let mut candidates = [[0; N + 272]; STREAMS_MAX];
     for first in (0..each * seeds.len()).step_by(M::STREAMS) {
-        let lanes = M::STREAMS.min(each * seeds.len() - first);
+        let ways = M::STREAMS.min(each * seeds.len() - first);
         let mut inputs: [Seed<'_>; STREAMS_MAX] = [(&[], None); STREAMS_MAX];
-        for (input, at) in inputs.iter_mut().zip(first..first + lanes) {
+        for (input, at) in inputs.iter_mut().zip(first..first + ways) {
             *input = (seeds[at / each], Some((at % each) as u16));
         }
         let mut states = sample(
             machine,
             (SHAKE256, SECRET_BLOCKS),
-            &inputs[..lanes],
+            &inputs[..ways],
             &mut rows,
             &mut candidates,
             |block, output, filled| bounded(p, block, output, filled),
         );
         machine.clear(&mut states);
-        for (at, candidates) in (first..first + lanes).zip(&candidates) {
+        for (at, candidates) in (first..first + ways).zip(&candidates) {
             secrets[at / each].0[at % each] = Poly(*candidates.first_chunk().expect("there are more"));
         }
     }
@@ -72,7 +72,7 @@ pub(crate) fn generate<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
     jobs.chunks_mut(M::STREAMS).for_each(|jobs| generate_some(machine, jobs));
 }
 
-/// Makes as many key pairs as there are lanes.
+/// Makes as many key pairs as there are ways.
 fn generate_some<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
     let p = jobs[0].set.parameters();
     let seeds = |job: &Generate<'_>| alone::hash(SHAKE256, &[job.seed, &[p.k as u8, p.l as u8]]);

@@ -3,7 +3,7 @@
 //! `reference` follows the standard's algorithms line by line; `library` is AWS-LC, one operation at a time, which
 //! samples the matrix of a key and transforms its vectors again for each operation. `prepared` keeps both with the
 //! key, and `signing`, `verifying` and `generating` compute with them, one operation or many, over a `machine`:
-//! general registers, AVX2 or AVX-512. Of these each has the polynomials of `arithmetic` in lanes of 32-bit
+//! general registers, AVX2 or AVX-512. Of these each has the polynomials of `arithmetic` in vectors of 32-bit
 //! coefficients (`ints`), one polynomial after the other, and one, four or eight streams of Keccak, which belong to
 //! whichever operations need them.
 //!
@@ -13,8 +13,8 @@
 //! hedge it, which is the standard's default, and zeros make it deterministic.
 //!
 //! **Keys.** A private key comes as a seed, expanded, or as both; an expanded key is accepted only if its parts agree,
-//! and a pair of both only if the one gives the other. A public key is any bytes of its length. A key that was used
-//! by lanes holds what was prepared of it: 28 to 79 KiB of a private key, 20 to 64 KiB of a public one. Private keys
+//! and a pair of both only if the one gives the other. A public key is any bytes of its length. A key that a batch
+//! has used holds what was prepared of it: 28 to 79 KiB of a private key, 20 to 64 KiB of a public one. Private keys
 //! are wiped when they are dropped.
 //!
 //! **Secrets.** No branch and no address depends on a secret, except for what the standard's rejections show: how many

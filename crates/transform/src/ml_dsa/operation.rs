@@ -11,7 +11,7 @@ use super::{
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    Answer, AsymmetricDescriptor, AsymmetricOperation, AsymmetricStep, Class, LaneCosts, Refusal, Task,
+    Answer, AsymmetricDescriptor, AsymmetricOperation, AsymmetricStep, Class, WaysCosts, Refusal, Task,
     random, verified,
 };
 use crate::descriptor::Promise;
@@ -228,9 +228,9 @@ impl Task for Operation {
         (algorithm, step)
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         // By AWS-LC, and by a machine with a key that was prepared.
-        let costs = |single_ns, own_ns| Some(LaneCosts::queued(single_ns, own_ns));
+        let costs = |single_ns, own_ns| Some(WaysCosts::queued(single_ns, own_ns));
         match (isa, self) {
             (Isa::Portable, _) => None,
             (Isa::Avx512, Self::Generate { .. }) => costs(40_000, 31_000),
@@ -274,12 +274,12 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         together(token, tasks, answers);
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn narrow_lanes(token: Avx2, tasks: &[&Self], answers: &mut [Answer]) {
+    fn narrow_ways(token: Avx2, tasks: &[&Self], answers: &mut [Answer]) {
         // A public key that is used only once is not worth its preparation by four streams.
         let is_new = |task: &Self| matches!(task, Self::Verify { key, .. } if key.is_first_use());
         let (mut places, mut known) = (Vec::with_capacity(tasks.len()), Vec::with_capacity(tasks.len()));

@@ -60,16 +60,16 @@ pub(crate) fn expand_a<M: Machine>(
     let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
     let mut candidates = [[0; N + 80]; STREAMS_MAX];
     for first in (0..entries).step_by(M::STREAMS) {
-        let lanes = M::STREAMS.min(entries - first);
+        let ways = M::STREAMS.min(entries - first);
         let mut inputs: [Seed<'_>; STREAMS_MAX] = [(&[], None); STREAMS_MAX];
-        for (input, at) in inputs.iter_mut().zip(first..first + lanes) {
+        for (input, at) in inputs.iter_mut().zip(first..first + ways) {
             let (row, column) = ((at / p.l) as u8, (at % p.l) as u8);
             *input = (rho, Some(u16::from_le_bytes([column, row])));
         }
-        sample(machine, MATRIX, &inputs[..lanes], &mut rows, &mut candidates, |block, output, filled| {
+        sample(machine, MATRIX, &inputs[..ways], &mut rows, &mut candidates, |block, output, filled| {
             machine.uniform(block, output, filled)
         });
-        for (at, candidates) in (first..first + lanes).zip(&candidates) {
+        for (at, candidates) in (first..first + ways).zip(&candidates) {
             let poly = &mut matrix[at / p.l * stride + at % p.l];
             *poly = from_candidates(candidates);
             machine.reorder(poly);

@@ -1,10 +1,10 @@
 //! Signatures with prepared keys, of one message or of many: ML-DSA.Sign_internal, algorithm 7.
 //!
-//! As many signatures run at a time as there are lanes, and the next one begins when one is done. The polynomials of
-//! y are streams of Keccak: a pass of all lanes first takes the streams that the attempts of this round lack, and
-//! lanes that are left take those of the attempts behind; what a round does not use, the next one does. So no lane
+//! As many signatures run at a time as there are ways, and the next one begins when one is done. The polynomials of
+//! y are streams of Keccak: a pass of all ways first takes the streams that the attempts of this round lack, and
+//! ways that are left take those of the attempts behind; what a round does not use, the next one does. So no way
 //! waits for the slowest signature. The commitments of a round are hashed side by side. They are not made ahead: an
-//! attempt that another one's success makes needless costs more than an idle lane of a hash.
+//! attempt that another one's success makes needless costs more than an idle way of a hash.
 //!
 //! An attempt checks the low bits before z, because they fail more often. Each check is of a whole vector: it shows
 //! neither which coefficient is too large nor which polynomial.
@@ -178,12 +178,12 @@ impl<'a, 'b> Running<'a, 'b> {
     }
 }
 
-/// Makes streams in one pass of all lanes, ExpandMask of algorithm 34.
+/// Makes streams in one pass of all ways, ExpandMask of algorithm 34.
 fn expand_masks<M: Machine>(machine: M, running: &mut [Box<Running<'_, '_>>], rows: &mut Rows) {
-    let mut lanes: ArrayVec<(usize, usize), STREAMS_MAX> = ArrayVec::new();
+    let mut ways: ArrayVec<(usize, usize), STREAMS_MAX> = ArrayVec::new();
     let mut take = |running: &mut [Box<Running<'_, '_>>], at: usize| {
-        if lanes.len() < M::STREAMS {
-            lanes.push((at, running[at].made));
+        if ways.len() < M::STREAMS {
+            ways.push((at, running[at].made));
             running[at].made += 1;
         }
     };
@@ -192,7 +192,7 @@ fn expand_masks<M: Machine>(machine: M, running: &mut [Box<Running<'_, '_>>], ro
             take(running, at);
         }
     }
-    // Lanes that are left are dealt out in turn.
+    // Ways that are left are dealt out in turn.
     for n in 0..M::STREAMS {
         let at = n % running.len();
         if running[at].made < running[at].used + running[at].masks.len() {
@@ -201,13 +201,13 @@ fn expand_masks<M: Machine>(machine: M, running: &mut [Box<Running<'_, '_>>], ro
     }
     let p = running[0].p;
     let mut seeds: [Seed<'_>; STREAMS_MAX] = [(&[], None); STREAMS_MAX];
-    for (seed, (at, number)) in seeds.iter_mut().zip(&lanes) {
+    for (seed, (at, number)) in seeds.iter_mut().zip(&ways) {
         *seed = (&running[*at].rho, Some(*number as u16));
     }
-    let mut states = machine.streams(SHAKE256, &seeds[..lanes.len()]);
+    let mut states = machine.streams(SHAKE256, &seeds[..ways.len()]);
     machine.squeeze(&mut states, SHAKE256, p.z_bytes().div_ceil(SHAKE256.rate_bytes), rows);
     machine.clear(&mut states);
-    for ((at, number), row) in lanes.into_iter().zip(rows.iter()) {
+    for ((at, number), row) in ways.into_iter().zip(rows.iter()) {
         let one = &mut running[at];
         let place = one.place(number);
         machine.unpack_z(row, p.gamma1_bits, &mut one.masks[place]);

@@ -1,8 +1,8 @@
-//! Polynomials of ML-KEM in 16-bit lanes of AVX2: a polynomial is sixteen vectors of 16 coefficients.
+//! Polynomials of ML-KEM in 16-bit elements of AVX2: a polynomial is sixteen vectors of 16 coefficients.
 //!
 //! The arithmetic is that of [`super::vector`], with its bounds: signed coefficients, Montgomery's products. Layers of
 //! distance 128 to 16 join whole vectors; the three others are done after splitting a pair of vectors by halves of 128,
-//! 64 and 32 bits. Transforms at rest are in the standard's order. Coded polynomials are spread to 32-bit lanes, whose
+//! 64 and 32 bits. Transforms at rest are in the standard's order. Coded polynomials are spread to 32-bit elements, whose
 //! shifts differ, and packed by multiply-add and general registers.
 //!
 //! No branch and no address depends on a coefficient, except in [`sample_matrix`], whose input is public.
@@ -434,19 +434,19 @@ pub(crate) fn sample_noise(eta: usize, bytes: &[u8], output: &mut Noise) {
     }
 }
 
-/// For each mask of eight 16-bit lanes, the bytes that move its lanes to the front.
+/// For each mask of eight 16-bit elements, the bytes that move its elements to the front.
 static FRONT: [[u8; 16]; 256] = {
     let mut all = [[0x80; 16]; 256];
     let mut mask = 0;
     while mask < 256 {
-        let (mut lane, mut to) = (0, 0);
-        while lane < 8 {
-            if mask >> lane & 1 == 1 {
-                all[mask][2 * to] = 2 * lane as u8;
-                all[mask][2 * to + 1] = 2 * lane as u8 + 1;
+        let (mut element, mut to) = (0, 0);
+        while element < 8 {
+            if mask >> element & 1 == 1 {
+                all[mask][2 * to] = 2 * element as u8;
+                all[mask][2 * to + 1] = 2 * element as u8 + 1;
                 to += 1;
             }
-            lane += 1;
+            element += 1;
         }
         mask += 1;
     }

@@ -1,6 +1,6 @@
 //! Coded polynomials of ML-KEM by AVX-512: packing, compression, and the sampling of noise and matrices.
 //!
-//! Values of 4 to 12 bits are spread to 16-bit lanes by a permutation of bytes and a shift per lane, 32 at a time,
+//! Values of 4 to 12 bits are spread to 16-bit elements by a permutation of bytes and a shift per element, 32 at a time,
 //! and packed by multiply-add and another permutation. Rounded quotients by q are exact: an estimate from below is
 //! corrected by its rest.
 //!
@@ -33,7 +33,7 @@ fn store(bytes: &mut [u8], value: __m512i) {
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), value) };
 }
 
-/// Byte places for [`spread`]: lane `n` gets the two bytes in which its `bits` bits start.
+/// Byte places for [`spread`]: element `n` gets the two bytes in which its `bits` bits start.
 const fn places(bits: usize) -> [u8; 64] {
     let mut all = [0; 64];
     let mut n = 0;
@@ -45,7 +45,7 @@ const fn places(bits: usize) -> [u8; 64] {
     all
 }
 
-/// Places of the bits of each lane within its two bytes.
+/// Places of the bits of each element within its two bytes.
 const fn shifts(bits: usize) -> [u16; 32] {
     let mut all = [0; 32];
     let mut n = 0;
@@ -56,7 +56,7 @@ const fn shifts(bits: usize) -> [u16; 32] {
     all
 }
 
-/// Byte places for values of 11 bits, which may lie in three bytes: a 64-bit lane gets the bytes in which its four
+/// Byte places for values of 11 bits, which may lie in three bytes: a 64-bit element gets the bytes in which its four
 /// values start.
 const WIDE_PLACES: [u8; 64] = {
     let mut all = [0; 64];
@@ -68,13 +68,13 @@ const WIDE_PLACES: [u8; 64] = {
     all
 };
 
-/// Places of the bits of each byte of a lane within the lane's 64 bits, for values of 11 bits.
+/// Places of the bits of each byte of an element within the element's 64 bits, for values of 11 bits.
 const WIDE_SHIFTS: [u8; 64] = {
     let mut all = [0; 64];
     let mut n = 0;
     while n < 64 {
-        let (lane, value, half) = (n / 8, n % 8 / 2, n % 2);
-        all[n] = (lane * 44 % 8 + 11 * value + 8 * half) as u8;
+        let (element, value, half) = (n / 8, n % 8 / 2, n % 2);
+        all[n] = (element * 44 % 8 + 11 * value + 8 * half) as u8;
         n += 1;
     }
     all
@@ -85,8 +85,8 @@ const WIDE_SHIFTS: [u8; 64] = {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn spread<const BITS: usize>(bytes: __m512i) -> __m512i {
     let aligned = if BITS == 11 {
-        let lanes = _mm512_permutexvar_epi8(constant(const { &WIDE_PLACES }), bytes);
-        _mm512_multishift_epi64_epi8(constant(const { &WIDE_SHIFTS }), lanes)
+        let elements = _mm512_permutexvar_epi8(constant(const { &WIDE_PLACES }), bytes);
+        _mm512_multishift_epi64_epi8(constant(const { &WIDE_SHIFTS }), elements)
     } else {
         let words = _mm512_permutexvar_epi8(constant(const { &places(BITS) }), bytes);
         _mm512_srlv_epi16(words, constant(const { &shifts(BITS) }))

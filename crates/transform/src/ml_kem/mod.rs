@@ -1,9 +1,9 @@
 //! ML-KEM-512, ML-KEM-768 and ML-KEM-1024, FIPS 203: key generation, encapsulation and decapsulation.
 //!
-//! `reference` follows the standard's algorithms line by line; `library` is AWS-LC's single operation; `lanes` runs up
+//! `reference` follows the standard's algorithms line by line; `library` is AWS-LC's single operation; `ways` runs up
 //! to eight operations with different keys side by side on a `machine` (AVX2 or AVX-512): every Keccak stream of the
-//! batch (G, H, J, the noise, the polynomials of each matrix) takes one of the lanes of [`crate::keccak::streams`], and
-//! `arithmetic` computes one operation after the other in 16-bit lanes: of AVX-512 by `vector` and `coding`, of AVX2 by
+//! batch (G, H, J, the noise, the polynomials of each matrix) takes one of the ways of [`crate::keccak::streams`], and
+//! `arithmetic` computes one operation after the other in 16-bit elements: of AVX-512 by `vector` and `coding`, of AVX2 by
 //! `avx2`.
 //!
 //! A key that is made, sent and used once keeps the matrix of its generation ([`MlKemEphemeralKey`]), which leaves 17 of
@@ -234,7 +234,7 @@ pub(crate) struct Generate<'a> {
     pub(crate) seed: &'a [u8; ML_KEM_SEED_BYTES],
     /// The encoded decapsulation key, in which that for encapsulation lies, is written here.
     pub(crate) decapsulation_key: &'a mut [u8],
-    /// The matrix is kept here, if lanes sample it.
+    /// The matrix is kept here, if ways sample it.
     pub(crate) matrix: Option<&'a mut Vec<Sampled>>,
 }
 

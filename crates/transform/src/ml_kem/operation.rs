@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::arithmetic::Sampled;
 #[cfg(target_arch = "x86_64")]
-use super::ways::{decapsulate_lanes, encapsulate_lanes, generate_lanes};
+use super::ways::{decapsulate_ways, encapsulate_ways, generate_ways};
 #[cfg(target_arch = "x86_64")]
 use super::machine::Machine;
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    Answer, AsymmetricDescriptor, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Class, LaneCosts,
+    Answer, AsymmetricDescriptor, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Class, WaysCosts,
     Refusal, Task, random,
 };
 use crate::descriptor::Promise;
@@ -144,8 +144,8 @@ fn sample_ciphertext(key: &MlKemEncapsulationKey) -> Vec<u8> {
     ciphertext
 }
 
-/// The costs of each set's steps: of one operation by AWS-LC, and of one in lanes of AVX2 and of AVX-512. It costs more with
-/// every lane that is filled, but never as much as another operation: two at once always gain.
+/// The costs of each set's steps: of one operation by AWS-LC, and of one of several by AVX2 and by AVX-512. It costs more with
+/// every way that is filled, but never as much as another operation: two at once always gain.
 const COSTS: [[[u32; 3]; 4]; 3] = [
     [[8_100, 8_500, 6_500], [8_800, 9_200, 7_000], [10_700, 11_000, 7_800], [10_700, 7_500, 6_000]],
     [[13_600, 14_000, 10_000], [14_200, 14_700, 10_300], [16_700, 16_000, 11_600], [16_800, 9_000, 7_000]],
@@ -256,9 +256,9 @@ fn together<M: Machine>(machine: M, tasks: &[&Operation], answers: &mut [Answer]
             None => {}
         }
     }
-    generate_lanes(machine, &mut generates);
-    encapsulate_lanes(machine, &mut encapsulates);
-    decapsulate_lanes(machine, &mut decapsulates);
+    generate_ways(machine, &mut generates);
+    encapsulate_ways(machine, &mut encapsulates);
+    decapsulate_ways(machine, &mut decapsulates);
     drop((generates, encapsulates, decapsulates));
     for ((answer, task), room) in answers.iter_mut().zip(tasks).zip(rooms) {
         *answer = room.map(|room| task.answer(room)).ok_or(Refusal::BadInput);
@@ -281,12 +281,12 @@ impl Task for Operation {
         (algorithm, step)
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         let [single_ns, narrow_ns, wide_ns] = COSTS[self.set() as usize][usize::from(self.class().1)];
         match isa {
             Isa::Portable => None,
-            Isa::Avx2 => Some(LaneCosts::new(single_ns, narrow_ns)),
-            Isa::Avx512 => Some(LaneCosts::new(single_ns, wide_ns)),
+            Isa::Avx2 => Some(WaysCosts::new(single_ns, narrow_ns)),
+            Isa::Avx512 => Some(WaysCosts::new(single_ns, wide_ns)),
         }
     }
 
@@ -310,12 +310,12 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
         together(token, tasks, answers);
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn narrow_lanes(token: Avx2, tasks: &[&Self], answers: &mut [Answer]) {
+    fn narrow_ways(token: Avx2, tasks: &[&Self], answers: &mut [Answer]) {
         together(token, tasks, answers);
     }
 }

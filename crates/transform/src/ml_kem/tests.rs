@@ -15,7 +15,7 @@ enum By {
     #[cfg(target_arch = "x86_64")]
     Narrow(crate::isa::Avx2),
     #[cfg(target_arch = "x86_64")]
-    Lanes(crate::isa::Avx512),
+    Ways(crate::isa::Avx512),
 }
 
 /// Returns every tier that this machine has.
@@ -25,7 +25,7 @@ fn tiers() -> Vec<By> {
     {
         let features = crate::isa::Features::detect();
         all.extend(features.avx2.map(By::Narrow));
-        all.extend(features.avx512.map(By::Lanes));
+        all.extend(features.avx512.map(By::Ways));
     }
     all
 }
@@ -44,9 +44,9 @@ fn generate(by: By, set: MlKemSet, seeds: &[[u8; 64]]) -> Vec<Pair> {
         By::Reference => jobs.iter_mut().for_each(reference::generate_reference),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::generate_native(job))),
         #[cfg(target_arch = "x86_64")]
-        By::Narrow(token) => ways::generate_lanes(token, &mut jobs),
+        By::Narrow(token) => ways::generate_ways(token, &mut jobs),
         #[cfg(target_arch = "x86_64")]
-        By::Lanes(token) => ways::generate_lanes(token, &mut jobs),
+        By::Ways(token) => ways::generate_ways(token, &mut jobs),
     }
     let public = |pair: &[u8]| parts(set.parameters(), pair).encapsulation_key.to_vec();
     made.into_iter().map(|pair| (public(&pair), pair)).collect()
@@ -67,9 +67,9 @@ fn encapsulate(by: By, keys: &[MlKemEncapsulationKey], messages: &[[u8; 32]]) ->
         By::Reference => jobs.iter_mut().for_each(reference::encapsulate_reference),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::encapsulate_native(job))),
         #[cfg(target_arch = "x86_64")]
-        By::Narrow(token) => ways::encapsulate_lanes(token, &mut jobs),
+        By::Narrow(token) => ways::encapsulate_ways(token, &mut jobs),
         #[cfg(target_arch = "x86_64")]
-        By::Lanes(token) => ways::encapsulate_lanes(token, &mut jobs),
+        By::Ways(token) => ways::encapsulate_ways(token, &mut jobs),
     }
     made
 }
@@ -86,9 +86,9 @@ fn decapsulate(by: By, keys: &[MlKemDecapsulationKey], ciphertexts: &[Vec<u8>]) 
         By::Reference => jobs.iter_mut().for_each(reference::decapsulate_reference),
         By::Native => jobs.iter_mut().for_each(|job| assert!(library::decapsulate_native(job))),
         #[cfg(target_arch = "x86_64")]
-        By::Narrow(token) => ways::decapsulate_lanes(token, &mut jobs),
+        By::Narrow(token) => ways::decapsulate_ways(token, &mut jobs),
         #[cfg(target_arch = "x86_64")]
-        By::Lanes(token) => ways::decapsulate_lanes(token, &mut jobs),
+        By::Ways(token) => ways::decapsulate_ways(token, &mut jobs),
     }
     made
 }
@@ -214,7 +214,7 @@ fn keys(set: MlKemSet, pairs: &[Pair]) -> (Vec<MlKemEncapsulationKey>, Vec<MlKem
 }
 
 #[test]
-fn tiers_agree_at_every_fill_with_a_key_in_each_lane() {
+fn tiers_agree_at_every_fill_with_a_key_in_each_way() {
     for set in MlKemSet::ALL {
         let end = set.ciphertext_bytes();
         for count in (1..=8).chain([9, 17]) {

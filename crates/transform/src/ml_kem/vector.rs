@@ -1,4 +1,4 @@
-//! Polynomials of ML-KEM in 16-bit lanes of AVX-512: a polynomial is eight vectors of 32 coefficients.
+//! Polynomials of ML-KEM in 16-bit elements of AVX-512: a polynomial is eight vectors of 32 coefficients.
 //!
 //! Coefficients are signed, and products are Montgomery's: [`product`] returns `a b / 2^16` modulo q, below q in
 //! amount for any 16-bit `a` and reduced `b`. Bounds of intermediate values are stated in multiples of q; 16 bits
@@ -22,7 +22,7 @@ pub(crate) type Poly = [__m512i; 8];
 /// A transform prepared to be a factor: pairs `(b0, gamma b1)`, and pairs `(b1, b0)`.
 pub(crate) type Factor = [[__m512i; 8]; 2];
 
-/// Sums of products in 32-bit lanes: of the even coefficients, and of the odd ones.
+/// Sums of products in 32-bit elements: of the even coefficients, and of the odd ones.
 pub(crate) type Sum = [[__m512i; 8]; 2];
 
 /// The polynomial of zeros.
@@ -85,10 +85,10 @@ impl Factors {
 }
 
 /// How a pair of vectors is split for the layer of index `layer` (0: distance 16, 3: distance 2): whether a pair's
-/// lane `n` of the low result is a lane of the first or the second vector, and which.
+/// element `n` of the low result is an element of the first or the second vector, and which.
 const fn gathered(layer: usize, n: usize, high: bool) -> usize {
     // In units of 16 / 2^layer coefficients, each result takes every other unit: of 256 bits, 128, 64 and 32. Units
-    // of 64 and 32 bits are gathered within 128-bit lanes, from both vectors in turn; the others over the vector.
+    // of 64 and 32 bits are gathered within 128-bit elements, from both vectors in turn; the others over the vector.
     let odd = high as usize;
     match layer {
         0 | 1 => {
@@ -98,17 +98,17 @@ const fn gathered(layer: usize, n: usize, high: bool) -> usize {
             32 * (of / per) + unit * (2 * (of % per) + odd) + within
         }
         2 => {
-            let (lane, within) = (n / 8, n % 8);
-            32 * (within / 4) + 8 * lane + 4 * odd + within % 4
+            let (element, within) = (n / 8, n % 8);
+            32 * (within / 4) + 8 * element + 4 * odd + within % 4
         }
         _ => {
-            let (lane, within) = (n / 8, n % 8);
-            32 * (within / 4) + 8 * lane + 4 * (within % 4 / 2) + 2 * odd + within % 2
+            let (element, within) = (n / 8, n % 8);
+            32 * (within / 4) + 8 * element + 4 * (within % 4 / 2) + 2 * odd + within % 2
         }
     }
 }
 
-/// The place in a pair of 64 coefficients of each lane of the low and of the high vector, at each layer.
+/// The place in a pair of 64 coefficients of each element of the low and of the high vector, at each layer.
 const PLACES: [[usize; 64]; 5] = {
     let mut all = [[0; 64]; 5];
     let mut n = 0;
@@ -162,7 +162,7 @@ pub(super) const fn zeta(index: usize, inverse: bool) -> i16 {
     factor(power(if inverse { 256 - exponent } else { exponent }))
 }
 
-/// Places of 32-bit lanes, pairs of coefficients, in two vectors.
+/// Places of 32-bit elements, pairs of coefficients, in two vectors.
 #[repr(align(64))]
 struct Order([i32; 16]);
 
@@ -272,7 +272,7 @@ fn join<const LAYER: usize>(low: __m512i, high: __m512i) -> (__m512i, __m512i) {
     match LAYER {
         0 => split::<0>(low, high),
         1 => {
-            // Each takes the lanes of 128 bits from both in turn.
+            // Each takes the elements of 128 bits from both in turn.
             let first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
             let second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
             (_mm512_permutex2var_epi64(low, first, high), _mm512_permutex2var_epi64(low, second, high))

@@ -1,10 +1,10 @@
 //! Up to eight operations of one parameter set with different keys, their Keccak streams side by side.
 //!
 //! A decapsulation of ML-KEM-768 needs 44 permutations: 27 for the matrix, 7 for the noise, 1 for G and 9 for J (AWS-LC
-//! runs 9 more, to check the key again). Streams of the matrices and of the noise fill the lanes one after the other,
-//! whichever operations they belong to; G, H and J take a lane an operation. With AVX-512 eight decapsulations have a
+//! runs 9 more, to check the key again). Streams of the matrices and of the noise fill the ways one after the other,
+//! whichever operations they belong to; G, H and J take a way an operation. With AVX-512 eight decapsulations have a
 //! floor of 44 x 1140 / 8 = 6270 cycles each for Keccak, and some 4000 for ten transforms and the sampling of nine
-//! polynomials. Measured on Zen 4, cycles a decapsulation: 16 400 with eight lanes filled, 42 400 with one, and 58 500
+//! polynomials. Measured on Zen 4, cycles a decapsulation: 16 400 with eight ways filled, 42 400 with one, and 58 500
 //! by AWS-LC.
 //!
 //! A key pair that keeps its matrix ([`Generate::matrix`]) saves the 27 permutations when it decapsulates.
@@ -23,7 +23,7 @@ use crate::keccak::{SHA3_256, SHA3_512, SHAKE128, SHAKE256, Sponge};
 use crate::wipe::wipe;
 
 /// Operations of a pass.
-const LANES: usize = 8;
+const WAYS: usize = 8;
 
 /// Polynomials of noise, wiped when they are dropped.
 struct Noises(Vec<Noise>);
@@ -35,30 +35,30 @@ impl Drop for Noises {
 }
 
 /// Makes key pairs of one set.
-pub(crate) fn generate_lanes<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
-    jobs.chunks_mut(LANES).for_each(|jobs| generate(machine, jobs));
+pub(crate) fn generate_ways<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
+    jobs.chunks_mut(WAYS).for_each(|jobs| generate(machine, jobs));
 }
 
 /// Encapsulates secrets of one set.
-pub(crate) fn encapsulate_lanes<M: Machine>(machine: M, jobs: &mut [Encapsulate<'_>]) {
-    jobs.chunks_mut(LANES).for_each(|jobs| encapsulate(machine, jobs));
+pub(crate) fn encapsulate_ways<M: Machine>(machine: M, jobs: &mut [Encapsulate<'_>]) {
+    jobs.chunks_mut(WAYS).for_each(|jobs| encapsulate(machine, jobs));
 }
 
 /// Decapsulates ciphertexts of one set.
-pub(crate) fn decapsulate_lanes<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
-    jobs.chunks_mut(LANES).for_each(|jobs| decapsulate(machine, jobs));
+pub(crate) fn decapsulate_ways<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
+    jobs.chunks_mut(WAYS).for_each(|jobs| decapsulate(machine, jobs));
 }
 
 /// Returns states that have absorbed a seed and up to two bytes each, with the padding, and are permuted.
 fn seeded<'a, M: Machine>(
     machine: M,
     sponge: Sponge,
-    lanes: usize,
+    ways: usize,
     input: impl Fn(usize) -> (&'a Seed, [u8; 3]),
 ) -> M::States {
     let mut heads = [[0; HEAD_BYTES]; STREAMS_MAX];
-    for (lane, head) in heads.iter_mut().enumerate().take(lanes) {
-        let (seed, tail) = input(lane);
+    for (way, head) in heads.iter_mut().enumerate().take(ways) {
+        let (seed, tail) = input(way);
         head[..SEED_BYTES].copy_from_slice(seed);
         head[SEED_BYTES..SEED_BYTES + 3].copy_from_slice(&tail);
     }
@@ -78,8 +78,8 @@ fn sample_matrices<M: Machine>(machine: M, p: &Parameters, seeds: &[&Seed]) -> V
     let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
     for (group, outputs) in matrices.chunks_mut(M::STREAMS).enumerate() {
         let first = group * M::STREAMS;
-        let mut states = seeded(machine, SHAKE128, outputs.len(), |lane| {
-            let (of, entry) = ((first + lane) / each, (first + lane) % each);
+        let mut states = seeded(machine, SHAKE128, outputs.len(), |way| {
+            let (of, entry) = ((first + way) / each, (first + way) % each);
             (seeds[of], [(entry % p.k) as u8, (entry / p.k) as u8, SHAKE128.suffix])
         });
         machine.squeeze(&mut states, SHAKE128, BLOCKS, &mut rows);
@@ -115,8 +115,8 @@ fn sample_noises<M: Machine>(
     let mut rows = [[0; ROW_BYTES]; STREAMS_MAX];
     for (group, outputs) in noises.0.chunks_mut(M::STREAMS).enumerate() {
         let first = group * M::STREAMS;
-        let mut states = seeded(machine, SHAKE256, outputs.len(), |lane| {
-            let (of, counter) = ((first + lane) / each, (first + lane) % each);
+        let mut states = seeded(machine, SHAKE256, outputs.len(), |way| {
+            let (of, counter) = ((first + way) / each, (first + way) % each);
             (seeds[of], [counter as u8, SHAKE256.suffix, 0])
         });
         // The noise of eta 3 is longer than a block.
@@ -126,8 +126,8 @@ fn sample_noises<M: Machine>(
             machine.squeeze(&mut states, SHAKE256, 2, &mut rows);
         }
         machine.clear(&mut states);
-        for (lane, (output, row)) in outputs.iter_mut().zip(&rows).enumerate() {
-            let eta = if (first + lane) % each < secret { p.eta1 } else { ETA2 };
+        for (way, (output, row)) in outputs.iter_mut().zip(&rows).enumerate() {
+            let eta = if (first + way) % each < secret { p.eta1 } else { ETA2 };
             machine.sample_noise(eta, row, output);
         }
     }
@@ -140,8 +140,8 @@ fn hash_all<M: Machine, T: AsRef<[u8]>>(
     machine: M,
     sponge: Sponge,
     messages: &[T],
-) -> [[u8; HASH_BYTES]; LANES] {
-    let mut outputs = [[0; HASH_BYTES]; LANES];
+) -> [[u8; HASH_BYTES]; WAYS] {
+    let mut outputs = [[0; HASH_BYTES]; WAYS];
     let mut some = [[0; HASH_BYTES]; STREAMS_MAX];
     for (messages, outputs) in messages.chunks(M::STREAMS).zip(outputs.chunks_mut(M::STREAMS)) {
         let mut views: [&[u8]; STREAMS_MAX] = [&[]; STREAMS_MAX];
@@ -165,7 +165,7 @@ fn first(both: &[u8; HASH_BYTES]) -> &Seed {
 
 fn generate<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
     let (p, count) = (jobs[0].set.parameters(), jobs.len());
-    let mut inputs = [[p.k as u8; SEED_BYTES + 1]; LANES];
+    let mut inputs = [[p.k as u8; SEED_BYTES + 1]; WAYS];
     for (input, job) in inputs.iter_mut().zip(&*jobs) {
         input[..SEED_BYTES].copy_from_slice(&job.seed[..SEED_BYTES]);
     }
@@ -184,7 +184,7 @@ fn generate<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
             kept.extend_from_slice(matrix);
         }
     }
-    let mut keys: [&[u8]; LANES] = [&[]; LANES];
+    let mut keys: [&[u8]; WAYS] = [&[]; WAYS];
     for (key, job) in keys.iter_mut().zip(&*jobs) {
         *key = &job.decapsulation_key[p.packed_bytes()..][..p.packed_bytes() + SEED_BYTES];
     }
@@ -203,8 +203,8 @@ fn generate<M: Machine>(machine: M, jobs: &mut [Generate<'_>]) {
 fn secrets_and_coins<'a, M: Machine>(
     machine: M,
     inputs: impl Iterator<Item = (Seed, &'a Seed)>,
-) -> [[u8; HASH_BYTES]; LANES] {
-    let mut both = [[0; 2 * SEED_BYTES]; LANES];
+) -> [[u8; HASH_BYTES]; WAYS] {
+    let mut both = [[0; 2 * SEED_BYTES]; WAYS];
     let mut count = 0;
     for (both, (message, hash)) in both.iter_mut().zip(inputs) {
         both[..SEED_BYTES].copy_from_slice(&message);
@@ -218,13 +218,13 @@ fn secrets_and_coins<'a, M: Machine>(
 
 fn encapsulate<M: Machine>(machine: M, jobs: &mut [Encapsulate<'_>]) {
     let (p, count) = (jobs[0].key.set().parameters(), jobs.len());
-    let mut keys: [&[u8]; LANES] = [&[]; LANES];
+    let mut keys: [&[u8]; WAYS] = [&[]; WAYS];
     keys.iter_mut().zip(&*jobs).for_each(|(key, job)| *key = job.key.as_bytes());
     let keys = &keys[..count];
     let hashes = hash_all(machine, SHA3_256, keys);
     let inputs = jobs.iter().zip(&hashes).map(|(job, hash)| (*job.message, first(hash)));
     let mut both = secrets_and_coins(machine, inputs);
-    let mut seeds = [&[0; SEED_BYTES]; LANES];
+    let mut seeds = [&[0; SEED_BYTES]; WAYS];
     seeds.iter_mut().zip(keys).for_each(|(seed, key)| *seed = public_parts(key).1);
     let matrices = sample_matrices(machine, p, &seeds[..count]);
     let coins = both.each_ref().map(|both| halves(both).1);
@@ -240,13 +240,13 @@ fn encapsulate<M: Machine>(machine: M, jobs: &mut [Encapsulate<'_>]) {
 
 fn decapsulate<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
     let (p, count) = (jobs[0].key.set().parameters(), jobs.len());
-    let mut messages = [[0; SEED_BYTES]; LANES];
+    let mut messages = [[0; SEED_BYTES]; WAYS];
     for (message, job) in messages.iter_mut().zip(&*jobs) {
         *message = machine.decrypt(p, job.key.parts().vector, job.ciphertext);
     }
     let inputs = messages.iter().zip(&*jobs).map(|(message, job)| (*message, job.key.parts().hash));
     let mut both = secrets_and_coins(machine, inputs);
-    let mut seeds = [&[0; SEED_BYTES]; LANES];
+    let mut seeds = [&[0; SEED_BYTES]; WAYS];
     let without = jobs.iter().filter(|job| job.matrix.is_none());
     let missing = seeds.iter_mut().zip(without).fold(0, |missing, (seed, job)| {
         *seed = public_parts(job.key.parts().encapsulation_key).1;
@@ -259,13 +259,13 @@ fn decapsulate<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
     let mut rejected = reject(machine, jobs);
     let mut room = [0; CIPHERTEXT_BYTES_MAX];
     let noises_of = noises.0.chunks_exact(2 * p.k + 1);
-    for (lane, (job, noise)) in jobs.iter_mut().zip(noises_of).enumerate() {
+    for (way, (job, noise)) in jobs.iter_mut().zip(noises_of).enumerate() {
         let again = &mut room[..job.ciphertext.len()];
         let vector = public_parts(job.key.parts().encapsulation_key).0;
         let matrix = job.matrix.or_else(|| matrices.next()).expect("as many as jobs without one");
-        machine.encrypt(p, vector, matrix, noise, &messages[lane], again);
+        machine.encrypt(p, vector, matrix, noise, &messages[way], again);
         let keep = core::hint::black_box(same(again, job.ciphertext));
-        *job.secret = choose(keep, first(&both[lane]), first(&rejected[lane]));
+        *job.secret = choose(keep, first(&both[way]), first(&rejected[way]));
     }
     messages.zeroize();
     both.zeroize();
@@ -274,9 +274,9 @@ fn decapsulate<M: Machine>(machine: M, jobs: &mut [Decapsulate<'_>]) {
 }
 
 /// J over the seed of rejection and the ciphertext of each operation.
-fn reject<M: Machine>(machine: M, jobs: &[Decapsulate<'_>]) -> [[u8; HASH_BYTES]; LANES] {
-    let mut inputs = [[0; SEED_BYTES + CIPHERTEXT_BYTES_MAX]; LANES];
-    let mut views: [&[u8]; LANES] = [&[]; LANES];
+fn reject<M: Machine>(machine: M, jobs: &[Decapsulate<'_>]) -> [[u8; HASH_BYTES]; WAYS] {
+    let mut inputs = [[0; SEED_BYTES + CIPHERTEXT_BYTES_MAX]; WAYS];
+    let mut views: [&[u8]; WAYS] = [&[]; WAYS];
     for ((input, view), job) in inputs.iter_mut().zip(&mut views).zip(jobs) {
         input[..SEED_BYTES].copy_from_slice(job.key.parts().rejection);
         input[SEED_BYTES..][..job.ciphertext.len()].copy_from_slice(job.ciphertext);

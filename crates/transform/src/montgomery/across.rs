@@ -1,4 +1,4 @@
-//! One number across the lanes: its limbs lie side by side in vectors, so that a power that has no company in the lanes is
+//! One number across the elements: its limbs lie side by side in vectors, so that a power that has no company is
 //! computed in the shortest time.
 //!
 //! A multiplication goes over the limbs of one factor. In each row the sum moves down by a limb, and takes a multiple of the
@@ -25,7 +25,7 @@ use core::arch::x86_64::{
 
 use zeroize::Zeroizing;
 
-use super::kernel::{LANES, V};
+use super::kernel::{WAYS, V};
 use super::ways::{vector, words};
 use super::reference::Words;
 use super::{AcrossConstants, LIMB_BITS, join, split};
@@ -43,12 +43,12 @@ type Across<const Z: usize> = [V; Z];
 /// A number in memory, where rows find single limbs.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Limbs<const Z: usize>([[u64; LANES]; Z]);
+struct Limbs<const Z: usize>([[u64; WAYS]; Z]);
 
 impl<const Z: usize> Limbs<Z> {
     /// Reads limbs; those that are missing are zero.
     fn new(limbs: &[u64]) -> Self {
-        let mut out = [[0; LANES]; Z];
+        let mut out = [[0; WAYS]; Z];
         out.as_flattened_mut()[..limbs.len()].copy_from_slice(limbs);
         Self(out)
     }
@@ -72,7 +72,7 @@ impl<const Z: usize> Limbs<Z> {
     }
 
     fn wipe(&mut self) {
-        wipe(&mut self.0, [0; LANES]);
+        wipe(&mut self.0, [0; WAYS]);
     }
 }
 
@@ -222,7 +222,7 @@ impl<const Z: usize, const L: usize> Product<Z, L> {
                 let mut row = _mm512_madd52hi_epu64(zero, y[n], limb);
                 row = _mm512_madd52lo_epu64(row, y[n], next_limb);
                 // M' has a limb less.
-                if LANES * n < L - 1 {
+                if WAYS * n < L - 1 {
                     row = _mm512_madd52hi_epu64(row, m[n], q);
                     row = _mm512_madd52lo_epu64(row, m[n], next_q);
                 }
@@ -249,7 +249,7 @@ impl<const Z: usize, const L: usize> Product<Z, L> {
     }
 }
 
-/// Returns sum + 2^52 up in limbs below 2^52; the lanes of `sum` are below 2^61, those of `up` below 2^52.
+/// Returns sum + 2^52 up in limbs below 2^52; the elements of `sum` are below 2^61, those of `up` below 2^52.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn carried<const Z: usize>(mut sum: Across<Z>, mut up: Across<Z>) -> Across<Z> {
@@ -269,14 +269,14 @@ fn carried<const Z: usize>(mut sum: Across<Z>, mut up: Across<Z>) -> Across<Z> {
     // A limb carries if it is greater than the mask, or equal and carried into: an addition of these bits runs through all.
     let (mut greater, mut equal) = (0u64, 0u64);
     for (n, sum) in sum.iter().enumerate() {
-        greater |= u64::from(_mm512_cmpgt_epu64_mask(*sum, mask)) << (LANES * n);
-        equal |= u64::from(_mm512_cmpeq_epi64_mask(*sum, mask)) << (LANES * n);
+        greater |= u64::from(_mm512_cmpgt_epu64_mask(*sum, mask)) << (WAYS * n);
+        equal |= u64::from(_mm512_cmpeq_epi64_mask(*sum, mask)) << (WAYS * n);
     }
     let into = (equal + (greater << 1)) ^ equal;
     let one = _mm512_set1_epi64(1);
     for (n, sum) in sum.iter_mut().enumerate() {
-        let lanes = (into >> (LANES * n)) as __mmask8;
-        *sum = _mm512_and_si512(_mm512_mask_add_epi64(*sum, lanes, *sum, one), mask);
+        let elements = (into >> (WAYS * n)) as __mmask8;
+        *sum = _mm512_and_si512(_mm512_mask_add_epi64(*sum, elements, *sum, one), mask);
     }
     sum
 }

@@ -1,7 +1,7 @@
-//! Eight lanes of multiplication, squaring and Montgomery reduction in radix 2^52 by AVX-512 IFMA.
+//! Eight ways of multiplication, squaring and Montgomery reduction in radix 2^52 by AVX-512 IFMA.
 //!
-//! A number of `L` limbs is an array of `L` vectors: vector `i` holds limb `i` of all eight lanes, so that no
-//! operation crosses lanes. Products are collected in *columns*: 64-bit sums of the low and high halves of
+//! A number of `L` limbs is an array of `L` vectors: vector `i` holds limb `i` of all eight ways, so that no
+//! operation crosses ways. Products are collected in *columns*: 64-bit sums of the low and high halves of
 //! 52-bit products, which are carried only where a reduction or a result needs it. A column takes at most 4 L
 //! + 2 products of L <= 80 limbs, and 2^52 * 2 * 322 < 2^62.
 //!
@@ -20,13 +20,13 @@ use core::arch::x86_64::{
 
 use super::LIMB_BITS;
 
-/// Eight lanes of 64 bits.
+/// Eight words of 64 bits, one a way.
 pub(crate) type V = __m512i;
 
-/// Number of lanes.
-pub(crate) const LANES: usize = 8;
+/// Number of ways.
+pub(crate) const WAYS: usize = 8;
 
-/// A number of `L` limbs in eight lanes.
+/// Numbers of `L` limbs, one a way.
 pub(crate) type Number<const L: usize> = [V; L];
 
 #[inline]

@@ -1,8 +1,8 @@
 //! Arithmetic of big numbers modulo odd numbers of 1024, 1536, 2048, 3072 and 4096 bits.
 //!
 //! [`reference`] holds plain numbers of 64-bit words: the oracle, and the preparation of keys. On x86-64
-//! `lanes` holds the operations of eight moduli side by side in limbs of 52 bits, of which `kernel` is the
-//! multiplication; `across` has one number alone in the lanes, limb beside limb.
+//! `ways` holds the operations of eight moduli side by side in limbs of 52 bits, of which `kernel` is the
+//! multiplication; `across` has one number alone, limb beside limb in the elements.
 //!
 //! A modulus of at most 52 L - 16 bits has L limbs: 20, 30, 40, 60 or 80. With R = 2^(52 L), the product of
 //! numbers below 2^7 m after Montgomery's reduction is below 2 m, so that sums of a few results need no
@@ -10,7 +10,7 @@
 //! masked subtraction.
 //!
 //! Count of IFMA instructions: a multiplication takes 2 L^2, a reduction 2 L^2, a square L^2 + L. A square
-//! with its reduction therefore has the floor (3 L^2 + L) / rate cycles for eight lanes: 1220 with L = 20 at
+//! with its reduction therefore has the floor (3 L^2 + L) / rate cycles for eight ways: 1220 with L = 20 at
 //! one a cycle (Zen 4), 610 at two (Zen 5). Karatsuba's method would take 92 instructions off a square's 20
 //! by 20 limbs, and add as many additions, loads and stores.
 
@@ -31,7 +31,7 @@ use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
 
 use reference::{Modulus, Words, add_masked, from_bytes, is_below, multiply};
 
-/// Bits of a limb of the lanes.
+/// Bits of a limb of the ways.
 pub(crate) const LIMB_BITS: u32 = 52;
 
 /// Returns the number of limbs for a modulus of `bits` bits.
@@ -71,7 +71,7 @@ pub(crate) fn join(limbs: &[u64], length: usize) -> Words {
     out
 }
 
-/// The parts of one modulus that the lanes need, in limbs of 52 bits; wiped when dropped, because it may be a secret
+/// The parts of one modulus that the ways need, in limbs of 52 bits; wiped when dropped, because it may be a secret
 /// prime.
 #[derive(ZeroizeOnDrop)]
 pub(crate) struct Constants {
@@ -109,7 +109,7 @@ impl Constants {
     }
 }
 
-/// The parts of one modulus m that a power of one number across the lanes needs, in limbs of 52 bits; wiped when dropped,
+/// The parts of one modulus m that a power of one number across the elements needs, in limbs of 52 bits; wiped when dropped,
 /// because it may be a secret prime. M = m (-1 / m mod 2^52) is -1 modulo 2^52, and R = 2^(52 L) is more than 4 M.
 #[derive(ZeroizeOnDrop)]
 pub(crate) struct AcrossConstants {

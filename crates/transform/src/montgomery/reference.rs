@@ -2,7 +2,7 @@
 //! Montgomery's reduction as he defined it, one word at a time.
 //!
 //! Every loop runs for as long as the lengths say, and masks select: no branch and no address depends on a
-//! value. It is the oracle of the lanes, and prepares keys.
+//! value. It is the oracle of the ways, and prepares keys.
 
 use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
 

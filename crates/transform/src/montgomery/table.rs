@@ -1,4 +1,4 @@
-//! Tables of powers, and the selection of each lane's entry without an address that depends on it.
+//! Tables of powers, and the selection of each way's entry without an address that depends on it.
 //!
 //! `unsafe` code is absent; the intrinsics are safe inside functions that enable their features.
 
@@ -7,7 +7,7 @@ use core::arch::x86_64::{
     _mm512_set1_epi64, _mm512_setzero_si512,
 };
 
-use super::kernel::{LANES, Number, V, zero};
+use super::kernel::{WAYS, Number, V, zero};
 use crate::wipe::wipe;
 
 /// Limbs that one step of a selection reads of each entry.
@@ -32,12 +32,12 @@ pub(super) fn get<const L: usize, const E: usize>(table: &[V], n: usize) -> Numb
     out
 }
 
-/// The selection of each lane's entry of a table, by reading all of them.
+/// The selection of each way's entry of a table, by reading all of them.
 ///
 /// It goes in small steps between the tiles of squares: those keep the multipliers busy, and a selection the
 /// loads, so that a processor which executes out of order does both at once.
 pub(super) struct Selection<const L: usize, const E: usize> {
-    /// The lanes that select an entry.
+    /// The ways that select an entry.
     masks: [__mmask8; E],
     /// The limbs that are selected.
     done: usize,
@@ -51,9 +51,9 @@ impl<const L: usize, const E: usize> Selection<L, E> {
         Self { masks: [0; E], done: L, out: zero() }
     }
 
-    /// Begins with the first limb of the entries that the lanes' digits name.
+    /// Begins with the first limb of the entries that the ways' digits name.
     #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-    pub(super) fn begin(&mut self, digit: [u8; LANES]) {
+    pub(super) fn begin(&mut self, digit: [u8; WAYS]) {
         let digit = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(digit)));
         for (n, mask) in self.masks.iter_mut().enumerate() {
             *mask = _mm512_cmpeq_epi64_mask(digit, _mm512_set1_epi64(n as i64));
@@ -95,13 +95,13 @@ impl<const L: usize, const E: usize> Selection<L, E> {
 }
 
 /// Cuts an exponent of little-endian words into `digits.len()` digits of `W` bits, highest first, for one
-/// lane.
-pub(crate) fn cut<const W: usize>(exponent: &[u64], lane: usize, digits: &mut [[u8; LANES]]) {
+/// way.
+pub(crate) fn cut<const W: usize>(exponent: &[u64], way: usize, digits: &mut [[u8; WAYS]]) {
     for (n, digit) in digits.iter_mut().rev().enumerate() {
         let (word, shift) = (n * W / 64, n * W % 64);
         let low = exponent.get(word).copied().unwrap_or(0);
         let high = exponent.get(word + 1).copied().unwrap_or(0);
         let bits = (u128::from(high) << 64 | u128::from(low)) >> shift;
-        digit[lane] = bits as u8 & ((1 << W) - 1);
+        digit[way] = bits as u8 & ((1 << W) - 1);
     }
 }

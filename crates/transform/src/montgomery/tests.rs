@@ -1,4 +1,4 @@
-//! Modular arithmetic in lanes against plain numbers.
+//! Modular arithmetic side by side against plain numbers.
 #![allow(unsafe_code)]
 
 use super::reference::Modulus;
@@ -61,23 +61,23 @@ fn operand(modulus: &Modulus, kind: usize, source: &mut Source) -> Vec<u64> {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod lanes_of_reference {
+mod ways_of_reference {
     use super::{Source, moduli, operand};
     use crate::isa::Features;
-    use crate::montgomery::kernel::{LANES, Number, zero};
+    use crate::montgomery::kernel::{WAYS, Number, zero};
     use crate::montgomery::ways::*;
     use crate::montgomery::reference::Words;
     use crate::montgomery::table::cut;
     use crate::montgomery::{AcrossConstants, Constants, reference};
 
-    /// Runs multiplication, square, sums and powers of one length in all lanes, each with its own modulus.
+    /// Runs multiplication, square, sums and powers of one length in all ways, each with its own modulus.
     #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
     fn run<const L: usize, const W: usize, const E: usize>(bits: usize) {
         let source = &mut Source::new(bits as u64);
         let moduli = moduli(bits / 64, source);
         let constants: Vec<_> = moduli.iter().map(|modulus| Constants::new(modulus, bits)).collect();
-        let constants: [&Constants; LANES] = core::array::from_fn(|lane| &constants[lane]);
-        let lane_moduli = Moduli::<L>::new(constants);
+        let constants: [&Constants; WAYS] = core::array::from_fn(|way| &constants[way]);
+        let way_moduli = Moduli::<L>::new(constants);
         let scratch = &mut Scratch::new();
         let one = gather::<L>(constants.map(|constants| &*constants.one));
         let square = gather::<L>(constants.map(|constants| &*constants.square));
@@ -95,52 +95,52 @@ mod lanes_of_reference {
                         bytes
                     })
                     .collect();
-                from_bytes::<L>(core::array::from_fn(|lane| &*bytes[lane]))
+                from_bytes::<L>(core::array::from_fn(|way| &*bytes[way]))
             };
             let check = |number: &Number<L>, wanted: &dyn Fn(usize) -> Words, what: &str| {
-                for lane in 0..LANES {
+                for way in 0..WAYS {
                     let mut bytes = vec![0; bits / 8];
-                    to_bytes(number, lane, &mut bytes);
+                    to_bytes(number, way, &mut bytes);
                     let made = reference::from_bytes(&bytes, bits / 64);
-                    assert!(*made == *wanted(lane), "{what}, {bits} bits, round {round}, lane {lane}");
+                    assert!(*made == *wanted(way), "{what}, {bits} bits, round {round}, way {way}");
                 }
             };
             let (x, y) = (take(&a), take(&b));
-            check(&x, &|lane| a[lane].clone().into(), "conversion");
+            check(&x, &|way| a[way].clone().into(), "conversion");
             // x y / R, then times R^2 / R.
             let mut product = x;
-            lane_moduli.multiply(&mut product, &y, scratch);
-            lane_moduli.multiply(&mut product, &square, scratch);
-            lane_moduli.finish(&mut product);
-            check(&product, &|lane| moduli[lane].multiply(&a[lane], &b[lane]), "product");
+            way_moduli.multiply(&mut product, &y, scratch);
+            way_moduli.multiply(&mut product, &square, scratch);
+            way_moduli.finish(&mut product);
+            check(&product, &|way| moduli[way].multiply(&a[way], &b[way]), "product");
             let mut own = x;
-            lane_moduli.square(&mut own, scratch);
-            lane_moduli.multiply(&mut own, &square, scratch);
-            lane_moduli.finish(&mut own);
-            check(&own, &|lane| moduli[lane].multiply(&a[lane], &a[lane]), "square");
+            way_moduli.square(&mut own, scratch);
+            way_moduli.multiply(&mut own, &square, scratch);
+            way_moduli.finish(&mut own);
+            check(&own, &|way| moduli[way].multiply(&a[way], &a[way]), "square");
             if round < 3 || round == 7 {
                 // Numbers of 128 times the modulus's length of bits need no reduction first.
                 let exponents: Vec<_> =
-                    (0..LANES).map(|n| if n == round { vec![0, 0] } else { source.words(2) }).collect();
-                let mut digits = [[0; LANES]; 128];
+                    (0..WAYS).map(|n| if n == round { vec![0, 0] } else { source.words(2) }).collect();
+                let mut digits = [[0; WAYS]; 128];
                 let digits = &mut digits[..128usize.div_ceil(W)];
-                for (lane, exponent) in exponents.iter().enumerate() {
-                    cut::<W>(exponent, lane, digits);
+                for (way, exponent) in exponents.iter().enumerate() {
+                    cut::<W>(exponent, way, digits);
                 }
                 let mut power = x;
-                lane_moduli.multiply(&mut power, &square, scratch);
+                way_moduli.multiply(&mut power, &square, scratch);
                 let mut table = [zero::<L>(); E];
-                lane_moduli.power::<W, E>(&mut power, &one, digits, &mut table, scratch);
-                lane_moduli.leave(&mut power, scratch);
-                check(&power, &|lane| moduli[lane].power(&a[lane], &exponents[lane]), "power");
-                assert!(table.iter().flatten().all(|v| words(*v) == [0; LANES]), "the table is wiped");
+                way_moduli.power::<W, E>(&mut power, &one, digits, &mut table, scratch);
+                way_moduli.leave(&mut power, scratch);
+                check(&power, &|way| moduli[way].power(&a[way], &exponents[way]), "power");
+                assert!(table.iter().flatten().all(|v| words(*v) == [0; WAYS]), "the table is wiped");
             }
         }
     }
 
-    /// Powers of one number across the lanes, of edges and random numbers, modulo numbers with the longest carries too.
+    /// Powers of one number across the elements, of edges and random numbers, modulo numbers with the longest carries too.
     #[test]
-    fn one_number_across_the_lanes_agrees_with_plain_numbers() {
+    fn one_number_across_the_elements_agrees_with_plain_numbers() {
         let Some(_) = Features::detect().avx512 else { return };
         let source = &mut Source::new(26);
         for bits in [1024, 1536, 2048] {

@@ -1,6 +1,6 @@
 //! Eight moduli side by side: conversion, modular multiplication, and powers with secret exponents.
 //!
-//! Every function runs the same instructions for all lanes and all values. A power reads its whole table for
+//! Every function runs the same instructions for all ways and all values. A power reads its whole table for
 //! every digit and blends by masks; the last subtraction is masked. `unsafe` code turns rows of words into
 //! vectors.
 #![allow(unsafe_code)]
@@ -13,7 +13,7 @@ use core::arch::x86_64::{
 
 use arrayvec::ArrayVec;
 
-use super::kernel::{self, LANES, Number, V, zero};
+use super::kernel::{self, WAYS, Number, V, zero};
 use super::table::{Selection, get, put};
 use super::{Constants, LIMB_BITS};
 use crate::wipe::wipe;
@@ -24,7 +24,7 @@ const TILE: usize = 10;
 /// Limbs of the longest modulus.
 const LIMBS_MAX: usize = 80;
 
-/// Returns the small number `value` in all lanes.
+/// Returns the small number `value` in all ways.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn small<const L: usize>(value: u32) -> Number<L> {
@@ -36,45 +36,45 @@ pub(crate) fn small<const L: usize>(value: u32) -> Number<L> {
 /// Returns a vector of eight words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn vector(words: [u64; LANES]) -> V {
+pub(crate) fn vector(words: [u64; WAYS]) -> V {
     // SAFETY: both are 64 bytes, and all patterns are values of both.
-    unsafe { core::mem::transmute::<[u64; LANES], V>(words) }
+    unsafe { core::mem::transmute::<[u64; WAYS], V>(words) }
 }
 
 /// Returns the eight words of a vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn words(vector: V) -> [u64; LANES] {
+pub(crate) fn words(vector: V) -> [u64; WAYS] {
     // SAFETY: both are 64 bytes, and all patterns are values of both.
-    unsafe { core::mem::transmute::<V, [u64; LANES]>(vector) }
+    unsafe { core::mem::transmute::<V, [u64; WAYS]>(vector) }
 }
 
 /// Puts the limbs of eight numbers side by side; each has at least `L` limbs.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn gather<const L: usize>(lanes: [&[u64]; LANES]) -> Number<L> {
+pub(crate) fn gather<const L: usize>(ways: [&[u64]; WAYS]) -> Number<L> {
     let mut out = zero();
     for (n, out) in out.iter_mut().enumerate() {
-        *out = vector(lanes.map(|lane| lane[n]));
+        *out = vector(ways.map(|way| way[n]));
     }
     out
 }
 
-/// Writes the limbs of lane `lane` to `limbs`.
+/// Writes the limbs of way `way` to `limbs`.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn scatter<const L: usize>(number: &Number<L>, lane: usize, limbs: &mut [u64]) {
+pub(crate) fn scatter<const L: usize>(number: &Number<L>, way: usize, limbs: &mut [u64]) {
     for (limb, vector) in limbs.iter_mut().zip(number) {
-        *limb = words(*vector)[lane];
+        *limb = words(*vector)[way];
     }
 }
 
 /// Reads eight big-endian numbers, each of less than 52 L bits.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn from_bytes<const L: usize>(lanes: [&[u8]; LANES]) -> Number<L> {
-    let mut rows = [[0u64; LANES]; L];
-    for (lane, bytes) in lanes.into_iter().enumerate() {
+pub(crate) fn from_bytes<const L: usize>(ways: [&[u8]; WAYS]) -> Number<L> {
+    let mut rows = [[0u64; WAYS]; L];
+    for (way, bytes) in ways.into_iter().enumerate() {
         for (n, row) in rows.iter_mut().enumerate() {
             // A limb begins at the lower or the upper half of a byte, and lies within eight.
             let (from, shift) = (n * LIMB_BITS as usize / 8, n * LIMB_BITS as usize % 8);
@@ -83,24 +83,24 @@ pub(crate) fn from_bytes<const L: usize>(lanes: [&[u8]; LANES]) -> Number<L> {
                 Some(word) => u64::from_be_bytes(*word),
                 None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
             };
-            row[lane] = word >> shift & ((1 << LIMB_BITS) - 1);
+            row[way] = word >> shift & ((1 << LIMB_BITS) - 1);
         }
     }
     let mut out = zero();
     for (out, row) in out.iter_mut().zip(&rows) {
         *out = vector(*row);
     }
-    wipe(&mut rows, [0; LANES]);
+    wipe(&mut rows, [0; WAYS]);
     out
 }
 
-/// Writes lane `lane`, whose limbs are below 2^52, as a big-endian number; what does not fit must be zero.
+/// Writes way `way`, whose limbs are below 2^52, as a big-endian number; what does not fit must be zero.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-pub(crate) fn to_bytes<const L: usize>(number: &Number<L>, lane: usize, bytes: &mut [u8]) {
+pub(crate) fn to_bytes<const L: usize>(number: &Number<L>, way: usize, bytes: &mut [u8]) {
     // Two limbs have thirteen bytes.
     for (bytes, pair) in bytes.rchunks_mut(13).zip(number.chunks(2)) {
-        let [low, high] = [0, 1].map(|n| pair.get(n).map_or(0, |vector| words(*vector)[lane]));
+        let [low, high] = [0, 1].map(|n| pair.get(n).map_or(0, |vector| words(*vector)[way]));
         let value = (u128::from(high) << LIMB_BITS | u128::from(low)).to_be_bytes();
         bytes.copy_from_slice(&value[value.len() - bytes.len()..]);
     }
@@ -123,7 +123,7 @@ pub(crate) fn subtract<const L: usize>(a: &mut Number<L>, b: &Number<L>) {
     let _ = subtract_borrowing(a, b);
 }
 
-/// Subtracts `b` from `a` modulo 2^(52 L), and returns the lanes in which `a` was smaller.
+/// Subtracts `b` from `a` modulo 2^(52 L), and returns the ways in which `a` was smaller.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn subtract_borrowing<const L: usize>(a: &mut Number<L>, b: &Number<L>) -> __mmask8 {
@@ -137,7 +137,7 @@ fn subtract_borrowing<const L: usize>(a: &mut Number<L>, b: &Number<L>) -> __mma
     _mm512_movepi64_mask(borrow)
 }
 
-/// Returns the lanes in which `a` is below `b`, both in limbs below 2^52.
+/// Returns the ways in which `a` is below `b`, both in limbs below 2^52.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn is_below<const L: usize>(a: &Number<L>, b: &Number<L>) -> __mmask8 {
@@ -160,7 +160,7 @@ pub(crate) fn carry(number: &mut [V]) {
     }
 }
 
-/// Returns the lanes in which `a` equals `b`, both in limbs below 2^52.
+/// Returns the ways in which `a` equals `b`, both in limbs below 2^52.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn equals<const L: usize>(a: &Number<L>, b: &Number<L>) -> __mmask8 {
@@ -197,8 +197,8 @@ pub(crate) struct Moduli<const L: usize> {
 impl<const L: usize> Moduli<L> {
     /// Takes the moduli of eight keys, each of `L` limbs.
     #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-    pub(crate) fn new(lanes: [&Constants; LANES]) -> Self {
-        Self { modulus: gather(lanes.map(|lane| &*lane.modulus)), k0: vector(lanes.map(|lane| lane.k0)) }
+    pub(crate) fn new(ways: [&Constants; WAYS]) -> Self {
+        Self { modulus: gather(ways.map(|way| &*way.modulus)), k0: vector(ways.map(|way| way.k0)) }
     }
 
     /// Overwrites the moduli, which may be secret.
@@ -299,7 +299,7 @@ impl<const L: usize> Moduli<L> {
     }
 
     /// `x` = x to the power of the exponent whose digits of `W` bits are `digits`, highest first, each with
-    /// its eight lanes. `x` and `one` are in Montgomery's form; the 2^W = `E` entries of `table` are
+    /// its eight ways. `x` and `one` are in Montgomery's form; the 2^W = `E` entries of `table` are
     /// overwritten with secrets, and wiped.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
@@ -307,7 +307,7 @@ impl<const L: usize> Moduli<L> {
         &self,
         x: &mut Number<L>,
         one: &Number<L>,
-        digits: &[[u8; LANES]],
+        digits: &[[u8; WAYS]],
         table: &mut [Number<L>; E],
         scratch: &mut Scratch,
     ) {
@@ -347,7 +347,7 @@ impl<const L: usize> Moduli<L> {
     }
 }
 
-/// Returns the lanes whose number, in limbs below 2^52, is above 1 and below m - 1.
+/// Returns the ways whose number, in limbs below 2^52, is above 1 and below m - 1.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(crate) fn is_inner<const L: usize>(moduli: &Moduli<L>, number: &Number<L>) -> __mmask8 {
     let mut top = *moduli.modulus();
@@ -394,7 +394,7 @@ pub(crate) fn each_eight<J, K: Copy + PartialEq>(
     mut run: impl FnMut(K, &mut [&mut J]),
 ) {
     for kind in kinds {
-        let mut batch = ArrayVec::<&mut J, LANES>::new();
+        let mut batch = ArrayVec::<&mut J, WAYS>::new();
         for job in jobs.iter_mut() {
             if kind_of(job) == Some(kind) {
                 batch.push(job);
@@ -410,8 +410,8 @@ pub(crate) fn each_eight<J, K: Copy + PartialEq>(
     }
 }
 
-/// Returns the job of each lane, where `count` jobs lie in the first of every `spread` lanes; a lane without a job repeats
+/// Returns the job of each way, where `count` jobs lie in the first of every `spread` ways; a way without a job repeats
 /// the first.
-pub(crate) fn lane_jobs(count: usize, spread: usize) -> [usize; LANES] {
-    core::array::from_fn(|lane| if lane % spread < count { lane % spread } else { 0 })
+pub(crate) fn way_jobs(count: usize, spread: usize) -> [usize; WAYS] {
+    core::array::from_fn(|way| if way % spread < count { way % spread } else { 0 })
 }

@@ -1,4 +1,4 @@
-//! The multiples of the base point that multiplications of the base point in lanes add: made once per
+//! The multiples of the base point that multiplications of the base point side by side add: made once per
 //! process.
 //!
 //! Window `i` of 43 has the points d · 2^(6 i) · G for d of 1 to 32, limb by limb: 32 values of a limb lie
@@ -51,7 +51,7 @@ fn make() -> Vec<Window> {
         inverse = P.mul(&inverse, &point.z);
         let (x, y) = (P.mul(&point.x, &own), P.mul(&point.y, &own));
         let window = &mut windows[index / POINTS].0;
-        let limbs = [limbs_of(&lanes_form(x)), limbs_of(&lanes_form(P.add(&y, &y)))];
+        let limbs = [limbs_of(&ways_form(x)), limbs_of(&ways_form(P.add(&y, &y)))];
         for (row, limb) in window.iter_mut().zip(limbs.as_flattened()) {
             row[index % POINTS] = *limb;
         }
@@ -60,7 +60,7 @@ fn make() -> Vec<Window> {
 }
 
 /// Returns the Montgomery form with R = 2^260 of one with R = 2^256.
-fn lanes_form(mut form: U256) -> U256 {
+fn ways_form(mut form: U256) -> U256 {
     for _ in 0..4 {
         form = P.add(&form, &form);
     }

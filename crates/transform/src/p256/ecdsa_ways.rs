@@ -9,7 +9,7 @@ use zeroize::Zeroize as _;
 use super::field::{Element, Order, Ring as _};
 use super::integer::{self, U256};
 use super::key::{P256PrivateKey, P256PublicKey};
-use super::ways::{LANES, affine, flags, get, put};
+use super::ways::{WAYS, affine, flags, get, put};
 use super::multiply::{add_base, invert, multiples, multiply, multiply_base};
 use super::nonce_ways::{self, Input};
 use super::points::{AffinePoint, Fe, is_on_curve};
@@ -49,28 +49,28 @@ pub(crate) struct VerifyJob<'a> {
 
 /// As [`reference::sign_reference`] for each of the first eight jobs: returns whether each has a signature.
 ///
-/// Every lane checks that its R is on the curve and that s · k is e + r · d, for a hundredth of the cost; a
-/// lane that fails has no signature. [`SignJob::check`] verifies with the public key.
-pub(crate) fn sign_lanes(_token: Avx512, jobs: &mut [SignJob<'_>]) -> [bool; LANES] {
+/// Every way checks that its R is on the curve and that s · k is e + r · d, for a hundredth of the cost; a
+/// way that fails has no signature. [`SignJob::check`] verifies with the public key.
+pub(crate) fn sign_ways(_token: Avx512, jobs: &mut [SignJob<'_>]) -> [bool; WAYS] {
     // SAFETY: the token proves the features.
     unsafe { sign(jobs) }
 }
 
-/// As [`sign_lanes`], with the nonces of published vectors.
+/// As [`sign_ways`], with the nonces of published vectors.
 #[cfg(test)]
-pub(super) fn sign_lanes_with(
+pub(super) fn sign_ways_with(
     _token: Avx512,
     jobs: &mut [SignJob<'_>],
-    nonces: &[U256; LANES],
-) -> [bool; LANES] {
+    nonces: &[U256; WAYS],
+) -> [bool; WAYS] {
     // SAFETY: the token proves the features.
     unsafe { sign_with(jobs, nonces) }
 }
 
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn sign(jobs: &mut [SignJob<'_>]) -> [bool; LANES] {
-    // Empty lanes make a nonce for the key one.
-    let mut inputs = [Input { scalar: &[1, 0, 0, 0], e: [0; 4], hedge: None }; LANES];
+fn sign(jobs: &mut [SignJob<'_>]) -> [bool; WAYS] {
+    // Empty ways make a nonce for the key one.
+    let mut inputs = [Input { scalar: &[1, 0, 0, 0], e: [0; 4], hedge: None }; WAYS];
     for (input, job) in inputs.iter_mut().zip(&*jobs) {
         if let Some(e) = integer_of_digest(job.digest) {
             *input = Input { scalar: job.key.scalar(), e, hedge: job.hedge };
@@ -82,20 +82,20 @@ fn sign(jobs: &mut [SignJob<'_>]) -> [bool; LANES] {
     outcomes
 }
 
-/// Signs with the nonce of each lane.
+/// Signs with the nonce of each way.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn sign_with(jobs: &mut [SignJob<'_>], made: &[U256; LANES]) -> [bool; LANES] {
-    let mut outcomes = [false; LANES];
-    let (mut scalars, mut nonces, mut digests) = ([[0; LANES]; 5], [[0; LANES]; 5], [[0; LANES]; 5]);
-    for (lane, job) in jobs.iter_mut().enumerate().take(LANES) {
+fn sign_with(jobs: &mut [SignJob<'_>], made: &[U256; WAYS]) -> [bool; WAYS] {
+    let mut outcomes = [false; WAYS];
+    let (mut scalars, mut nonces, mut digests) = ([[0; WAYS]; 5], [[0; WAYS]; 5], [[0; WAYS]; 5]);
+    for (way, job) in jobs.iter_mut().enumerate().take(WAYS) {
         *job.signature = [0; 64];
         let Some(e) = integer_of_digest(job.digest) else { continue };
-        outcomes[lane] = true;
-        put(&mut scalars, lane, job.key.scalar());
-        put(&mut digests, lane, &e);
+        outcomes[way] = true;
+        put(&mut scalars, way, job.key.scalar());
+        put(&mut digests, way, &e);
     }
-    for (lane, nonce) in made.iter().enumerate() {
-        put(&mut nonces, lane, nonce);
+    for (way, nonce) in made.iter().enumerate() {
+        put(&mut nonces, way, nonce);
     }
     let mut nonce = Element::<Order>::load(&nonces);
     let mut point = multiply_base(&nonce.0);
@@ -119,18 +119,18 @@ fn sign_with(jobs: &mut [SignJob<'_>], made: &[U256; LANES]) -> [bool; LANES] {
     inverse.wipe();
     sum.wipe();
     wipe::avx512();
-    for (lane, job) in jobs.iter_mut().enumerate().take(LANES) {
-        if !outcomes[lane] {
+    for (way, job) in jobs.iter_mut().enumerate().take(WAYS) {
+        if !outcomes[way] {
             continue;
         }
-        if is_zero[lane] {
+        if is_zero[way] {
             // Another nonce is needed, with a probability of 2^-255.
-            outcomes[lane] = reference::sign_reference(job.key, job.digest, job.hedge, job.signature);
-        } else if is_sound[lane] {
-            job.signature[..32].copy_from_slice(&integer::to_bytes(&get(&r, lane)));
-            job.signature[32..].copy_from_slice(&integer::to_bytes(&get(&s, lane)));
+            outcomes[way] = reference::sign_reference(job.key, job.digest, job.hedge, job.signature);
+        } else if is_sound[way] {
+            job.signature[..32].copy_from_slice(&integer::to_bytes(&get(&r, way)));
+            job.signature[32..].copy_from_slice(&integer::to_bytes(&get(&s, way)));
         } else {
-            outcomes[lane] = false;
+            outcomes[way] = false;
         }
     }
     if jobs.iter().any(|job| job.check) {
@@ -141,51 +141,51 @@ fn sign_with(jobs: &mut [SignJob<'_>], made: &[U256; LANES]) -> [bool; LANES] {
 
 /// Verifies the signatures of the jobs that ask for it, and takes wrong ones back.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn check(jobs: &mut [SignJob<'_>], outcomes: &mut [bool; LANES]) {
-    let signed: ArrayVec<_, LANES> = jobs
+fn check(jobs: &mut [SignJob<'_>], outcomes: &mut [bool; WAYS]) {
+    let signed: ArrayVec<_, WAYS> = jobs
         .iter()
-        .take(LANES)
+        .take(WAYS)
         .map(|job| VerifyJob { key: job.key.public_key(), digest: job.digest, signature: job.signature })
         .collect();
     let is_valid = verify(&signed);
     drop(signed);
-    for (lane, job) in jobs.iter_mut().enumerate().take(LANES) {
-        if job.check && !is_valid[lane] {
+    for (way, job) in jobs.iter_mut().enumerate().take(WAYS) {
+        if job.check && !is_valid[way] {
             *job.signature = [0; 64];
-            outcomes[lane] = false;
+            outcomes[way] = false;
         }
     }
 }
 
 /// As [`reference::verify_reference`] for each of the first eight jobs: returns whether each signature is
 /// valid.
-pub(crate) fn verify_lanes(_token: Avx512, jobs: &[VerifyJob<'_>]) -> [bool; LANES] {
+pub(crate) fn verify_ways(_token: Avx512, jobs: &[VerifyJob<'_>]) -> [bool; WAYS] {
     // SAFETY: the token proves the features.
     unsafe { verify(jobs) }
 }
 
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn verify(jobs: &[VerifyJob<'_>]) -> [bool; LANES] {
-    let mut rows = [[[0; LANES]; 5]; 5];
+fn verify(jobs: &[VerifyJob<'_>]) -> [bool; WAYS] {
+    let mut rows = [[[0; WAYS]; 5]; 5];
     let [x_rows, y_rows, r_rows, s_rows, e_rows] = &mut rows;
-    s_rows[0] = [1; LANES];
+    s_rows[0] = [1; WAYS];
     let (base_x, base_y) = (curve::G.x, curve::G.y);
-    for lane in 0..LANES {
-        put(x_rows, lane, &base_x);
-        put(y_rows, lane, &base_y);
+    for way in 0..WAYS {
+        put(x_rows, way, &base_x);
+        put(y_rows, way, &base_y);
     }
     let (mut known, mut has_second): (Mask, Mask) = (0, 0);
-    for (lane, job) in jobs.iter().enumerate().take(LANES) {
+    for (way, job) in jobs.iter().enumerate().take(WAYS) {
         let parts = parts_of_signature(job.signature);
         let Some((e, (r, s))) = integer_of_digest(job.digest).zip(parts) else { continue };
-        known |= 1 << lane;
+        known |= 1 << way;
         // Another x below the prime has the same r only if r + n is below it.
-        has_second |= if bool::from(integer::is_below(&r, &GAP)) { 1 << lane } else { 0 };
+        has_second |= if bool::from(integer::is_below(&r, &GAP)) { 1 << way } else { 0 };
         let point = job.key.point();
         for (rows, value) in
             [(&mut *x_rows, &point.x), (y_rows, &point.y), (r_rows, &r), (s_rows, &s), (e_rows, &e)]
         {
-            put(rows, lane, value);
+            put(rows, way, value);
         }
     }
     let x = Fe::load(x_rows).enter();
@@ -210,11 +210,11 @@ fn verify(jobs: &[VerifyJob<'_>]) -> [bool; LANES] {
     let is_open = flags(sum.z.canonical().is_zero() | neutral);
     let is_valid = flags((first | second) & known);
     let known = flags(known);
-    core::array::from_fn(|lane| match jobs.get(lane) {
-        Some(job) if known[lane] && is_open[lane] => {
+    core::array::from_fn(|way| match jobs.get(way) {
+        Some(job) if known[way] && is_open[way] => {
             native::verify_native(job.key, job.digest, job.signature)
         }
-        Some(_) => is_valid[lane],
+        Some(_) => is_valid[way],
         None => false,
     })
 }

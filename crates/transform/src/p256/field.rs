@@ -1,4 +1,4 @@
-//! Numbers modulo the prime or the order in eight lanes: five limbs of 52 bits, in Montgomery form with R =
+//! Numbers modulo the prime or the order eight ways at once: five limbs of 52 bits, in Montgomery form with R =
 //! 2^260.
 //!
 //! A multiplication takes [`Element`]s, whose limbs have 52 bits each, and returns [`Sum`]s, whose limbs have
@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use super::vector::*;
 use crate::wipe::wipe;
 
-/// A modulus of the lanes.
+/// A modulus of the ways.
 pub(super) trait Ring: Copy {
     /// The limbs of the modulus.
     const LIMBS: [u64; 5];
@@ -214,7 +214,7 @@ impl<R: Ring> Element<R> {
         Self(limbs, PhantomData)
     }
 
-    /// Returns the number in all lanes.
+    /// Returns the number in all ways.
     #[inline(always)]
     pub(super) fn constant(limbs: [u64; 5]) -> Self {
         let mut all = [zero(); 5];

@@ -1,6 +1,6 @@
 //! P-256 (SP 800-186 section 3.2.1.3): ECDH of SP 800-56A, ECDSA of FIPS 186-5, and public keys.
 //!
-//! Three tiers: `reference`, obvious; `library`, AWS-LC's single operations; `lanes` and
+//! Three tiers: `reference`, obvious; `library`, AWS-LC's single operations; `ways` and
 //! `ecdsa_ways`, up to eight at a time by AVX-512 IFMA. All accept and refuse the same, and write the same
 //! bytes:
 //! - A private key is between zero and the order of the group.
@@ -13,7 +13,7 @@
 //!   give the same signature. With 32 random bytes as additional data (its section 3.6) it is hedged:
 //!   signatures differ, and a fault that repeats a nonce for another digest is not enough to reveal the key.
 //!
-//! Eight lanes against AWS-LC on Zen 4 (one IFMA of 512 bits a cycle), and the fewest lanes that are not
+//! Eight ways against AWS-LC on Zen 4 (one IFMA of 512 bits a cycle), and the fewest ways that are not
 //! slower: signing 5.9 and 2, verification 4.8 and 2, ECDH 5.2 and 2 (compressed points 6.3), public keys 5.0
 //! and 2.
 

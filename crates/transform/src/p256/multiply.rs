@@ -1,7 +1,7 @@
-//! Multiples of points in eight lanes, and inverses.
+//! Multiples of points eight ways at once, and inverses.
 //!
 //! Scalars are cut into digits with signs (Booth): a digit of `w` bits is between −2^(w−1) and 2^(w−1). Every
-//! table entry is read for each digit, and a mask or a permutation inside registers picks the lane's: no
+//! table entry is read for each digit, and a mask or a permutation inside registers picks the way's: no
 //! branch and no address depends on a scalar.
 //!
 //! Why no addition of a secret multiple meets equal or opposite points, for scalars k between zero and the
@@ -134,7 +134,7 @@ pub(super) fn multiply(table: &Table, scalar: &[V; 5]) -> (Point, Mask) {
     (sum, neutral)
 }
 
-/// A ring in which one inversion serves all lanes.
+/// A ring in which one inversion serves all ways.
 pub(super) trait Inverse: Ring {
     /// Returns the inverse of an integer below the modulus, in constant time.
     fn invert_one(value: &U256) -> U256;
@@ -154,7 +154,7 @@ impl Inverse for Order {
 
 /// Returns the inverses, in Montgomery form; of zero, zero.
 ///
-/// The product of all lanes is inverted once, and the products of the other lanes take it to each lane
+/// The product of all ways is inverted once, and the products of the other ways take it to each way
 /// (Montgomery's trick): six multiplications and one scalar inversion.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 pub(super) fn invert<R: Inverse>(value: &Element<R>) -> Element<R> {

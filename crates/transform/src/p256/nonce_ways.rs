@@ -1,6 +1,6 @@
-//! RFC 6979's nonces for eight lanes: SHA-256 with a 32-bit lane for each.
+//! RFC 6979's nonces for eight ways: SHA-256 with a 32-bit element for each.
 //!
-//! As [`super::nonce`], whose steps cost 18 compressions; here one compression serves all lanes. A lane whose
+//! As [`super::nonce`], whose steps cost 18 compressions; here one compression serves all ways. A way whose
 //! first candidate is not between zero and the order goes back to [`super::nonce`]: one in 2^32 does.
 //!
 //! `unsafe`: intrinsics under the contract of [`super::vector`].
@@ -15,7 +15,7 @@ use super::nonce::Nonces;
 use crate::sha256::{CONSTANTS, INITIAL};
 use crate::wipe::wipe;
 
-/// The values on which a lane's nonce depends.
+/// The values on which a way's nonce depends.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     /// The private key.
@@ -26,9 +26,9 @@ pub(super) struct Input<'a> {
     pub(super) hedge: Option<&'a [u8; 32]>,
 }
 
-/// Eight 32-bit lanes.
+/// Eight 32-bit elements.
 type W = __m256i;
-/// The state of SHA-256 in each lane.
+/// The state of SHA-256 in each way.
 type State = [W; 8];
 
 /// Absorbs a block.
@@ -93,7 +93,7 @@ fn compress(state: &mut State, mut w: [W; 16]) {
     }
 }
 
-/// Returns a word in all lanes.
+/// Returns a word in all ways.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn splat(word: u32) -> W {
@@ -159,21 +159,21 @@ impl Keyed {
     }
 }
 
-/// The words of key, digest and additional data with the padding, for each lane; byte 0 is the step's number.
+/// The words of key, digest and additional data with the padding, for each way; byte 0 is the step's number.
 type Tail = [[u32; 8]; 40];
 
-/// Returns the tails, and a bit for each lane that has additional data and thus a third block.
+/// Returns the tails, and a bit for each way that has additional data and thus a third block.
 fn tails(inputs: &[Input<'_>; 8]) -> (Tail, __mmask8) {
     let mut tail = [[0; 8]; 40];
     let mut long = 0;
     let mut bytes = [0; 160];
-    for (lane, input) in inputs.iter().enumerate() {
+    for (way, input) in inputs.iter().enumerate() {
         bytes.fill(0);
         bytes[1..33].copy_from_slice(&integer::to_bytes(input.scalar));
         bytes[33..65].copy_from_slice(&integer::to_bytes(&input.e));
         let (used, end) = match input.hedge {
             Some(hedge) => {
-                long |= 1 << lane;
+                long |= 1 << way;
                 bytes[65..97].copy_from_slice(hedge);
                 (97, 160)
             }
@@ -183,7 +183,7 @@ fn tails(inputs: &[Input<'_>; 8]) -> (Tail, __mmask8) {
         // The key's block and the 32 bytes before the tail count.
         bytes[end - 8..end].copy_from_slice(&(8 * (96 + used as u64)).to_be_bytes());
         for (row, word) in tail.iter_mut().zip(bytes.as_chunks().0) {
-            row[lane] = u32::from_be_bytes(*word);
+            row[way] = u32::from_be_bytes(*word);
         }
     }
     bytes.zeroize();
@@ -215,7 +215,7 @@ fn seed(keyed: &Keyed, value: &State, step: u32, tail: &Tail, long: __mmask8) ->
     keyed.finish(&state)
 }
 
-/// Returns the first nonce of each lane.
+/// Returns the first nonce of each way.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) fn nonces(inputs: &[Input<'_>; 8]) -> [U256; 8] {
     let (mut tail, long) = tails(inputs);
@@ -233,13 +233,13 @@ pub(super) fn nonces(inputs: &[Input<'_>; 8]) -> [U256; 8] {
         // SAFETY: the row has the 32 bytes.
         unsafe { _mm256_storeu_si256(row.as_mut_ptr().cast(), word) };
     }
-    let nonces = core::array::from_fn(|lane| {
-        let word = |i: usize| u64::from(rows[7 - i][lane]);
+    let nonces = core::array::from_fn(|way| {
+        let word = |i: usize| u64::from(rows[7 - i][way]);
         let nonce = core::array::from_fn(|i| word(2 * i) | word(2 * i + 1) << 32);
         if bool::from(N.contains(&nonce) & !integer::is_zero(&nonce)) {
             nonce
         } else {
-            let input = &inputs[lane];
+            let input = &inputs[way];
             Nonces::new(input.scalar, &input.e, input.hedge).next()
         }
     });

@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use super::{P256PrivateKey, P256PublicKey, curve, native, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, LaneCosts, Refusal, Task, accepted, random, verified,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
+    Class, WaysCosts, Refusal, Task, accepted, random, verified,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;
@@ -130,12 +130,12 @@ impl Task for Operation {
         }
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         (isa == Isa::Avx512).then_some(match self {
-            Self::Agree { .. } => LaneCosts::new(43_700, 70_000),
-            Self::Public { .. } => LaneCosts::new(8_700, 14_300),
-            Self::Sign { .. } => LaneCosts::new(15_400, 21_400),
-            Self::Verify { .. } => LaneCosts::new(48_000, 83_000),
+            Self::Agree { .. } => WaysCosts::new(43_700, 70_000),
+            Self::Public { .. } => WaysCosts::new(8_700, 14_300),
+            Self::Sign { .. } => WaysCosts::new(15_400, 21_400),
+            Self::Verify { .. } => WaysCosts::new(48_000, 83_000),
         })
     }
 
@@ -180,16 +180,16 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        use super::ecdsa_ways::{SignJob, VerifyJob, sign_lanes, verify_lanes};
-        use super::ways::{EcdhJob, ecdh_lanes, public_keys_lanes};
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+        use super::ecdsa_ways::{SignJob, VerifyJob, sign_ways, verify_ways};
+        use super::ways::{EcdhJob, ecdh_ways, public_keys_ways};
 
-        let mut shared = Zeroizing::new([[0; 32]; ASYMMETRIC_LANES]);
-        let mut signatures = [[0; 64]; ASYMMETRIC_LANES];
-        let mut agreements: ArrayVec<EcdhJob<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
-        let mut keys: ArrayVec<&P256PrivateKey, ASYMMETRIC_LANES> = ArrayVec::new();
-        let mut signings: ArrayVec<SignJob<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
-        let mut verifyings: ArrayVec<VerifyJob<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
+        let mut shared = Zeroizing::new([[0; 32]; ASYMMETRIC_WAYS]);
+        let mut signatures = [[0; 64]; ASYMMETRIC_WAYS];
+        let mut agreements: ArrayVec<EcdhJob<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
+        let mut keys: ArrayVec<&P256PrivateKey, ASYMMETRIC_WAYS> = ArrayVec::new();
+        let mut signings: ArrayVec<SignJob<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
+        let mut verifyings: ArrayVec<VerifyJob<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
         for ((task, shared), signature) in tasks.iter().zip(shared.iter_mut()).zip(signatures.iter_mut()) {
             match task {
                 Self::Agree { key, peer } => agreements.push(EcdhJob { key, peer, shared }),
@@ -205,22 +205,22 @@ impl Task for Operation {
         let answers = answers.iter_mut().take(tasks.len());
         match tasks.first() {
             Some(Self::Agree { .. }) => {
-                let valid = ecdh_lanes(token, &mut agreements);
+                let valid = ecdh_ways(token, &mut agreements);
                 drop(agreements);
                 answers.zip(valid).zip(shared.iter()).for_each(|((a, valid), out)| *a = accepted(valid, out));
             }
             Some(Self::Public { .. }) => {
-                for (answer, public) in answers.zip(public_keys_lanes(token, &keys)) {
+                for (answer, public) in answers.zip(public_keys_ways(token, &keys)) {
                     *answer = public.map(|key| Zeroizing::new(key.to_bytes().to_vec())).ok_or(Refusal::Fault);
                 }
             }
             Some(Self::Sign { .. }) => {
-                let valid = sign_lanes(token, &mut signings);
+                let valid = sign_ways(token, &mut signings);
                 drop(signings);
                 answers.zip(valid).zip(&signatures).for_each(|((a, valid), out)| *a = accepted(valid, out));
             }
             Some(Self::Verify { .. }) => {
-                answers.zip(verify_lanes(token, &verifyings)).for_each(|(a, valid)| *a = verified(valid));
+                answers.zip(verify_ways(token, &verifyings)).for_each(|(a, valid)| *a = verified(valid));
             }
             None => {}
         }

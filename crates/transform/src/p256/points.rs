@@ -1,4 +1,4 @@
-//! Points of P-256 in eight lanes: Jacobian coordinates with a doubled y, complete by masks.
+//! Points of P-256 eight ways at once: Jacobian coordinates with a doubled y, complete by masks.
 //!
 //! A point (X, W, Z) stands for x = X/Z², y = W/(2 Z³): the doubled y spares halves and doublings in the
 //! formulas. Doubling holds for all points, because the group has no point of order two. Addition of an
@@ -40,12 +40,12 @@ pub(super) struct AffinePoint {
     pub(super) w: Fe,
 }
 
-/// The summand of each lane: the point or its negation, or nothing.
+/// The summand of each way: the point or its negation, or nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Signs {
-    /// The lanes in which the point is negated.
+    /// The ways in which the point is negated.
     pub(super) negated: Mask,
-    /// The lanes in which nothing is added.
+    /// The ways in which nothing is added.
     pub(super) nothing: Mask,
 }
 

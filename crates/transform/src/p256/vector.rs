@@ -1,4 +1,4 @@
-//! Eight 64-bit lanes: the few instructions that the kernels of this folder use.
+//! Eight 64-bit elements: the few instructions that the kernels of this folder use.
 //!
 //! Every function is `#[inline(always)]` and becomes one instruction inside a function that enables the
 //! features. **Contract of this module, of [`super::field`] and of [`super::points`]: they are reached only
@@ -8,9 +8,9 @@
 
 use core::arch::x86_64::*;
 
-/// Eight 64-bit lanes.
+/// Eight 64-bit elements.
 pub(super) type V = __m512i;
-/// A bit for each lane.
+/// A bit for each way.
 pub(super) type Mask = __mmask8;
 
 /// The bits of a limb.
@@ -31,7 +31,7 @@ macro_rules! instructions {
 }
 
 instructions! {
-    /// Returns the value in all lanes.
+    /// Returns the value in all ways.
     splat(value: u64) -> V = _mm512_set1_epi64(value as i64);
     zero() -> V = _mm512_setzero_si512();
     add(a: V, b: V) -> V = _mm512_add_epi64(a, b);
@@ -45,9 +45,9 @@ instructions! {
     right<const N: u32>(a: V) -> V = _mm512_srli_epi64::<N>(a);
     /// Shifts right by a constant with the sign.
     signed_right<const N: u32>(a: V) -> V = _mm512_srai_epi64::<N>(a);
-    /// Shifts all lanes left by the same count; 64 and above give zero.
+    /// Shifts all ways left by the same count; 64 and above give zero.
     left_by(a: V, count: u64) -> V = _mm512_sll_epi64(a, _mm_cvtsi64_si128(count as i64));
-    /// Shifts all lanes right by the same count.
+    /// Shifts all ways right by the same count.
     right_by(a: V, count: u64) -> V = _mm512_srl_epi64(a, _mm_cvtsi64_si128(count as i64));
     /// Returns b where the mask is set, else a.
     blend(mask: Mask, a: V, b: V) -> V = _mm512_mask_mov_epi64(a, mask, b);
@@ -59,12 +59,12 @@ instructions! {
     any_common(a: V, b: V) -> Mask = _mm512_test_epi64_mask(a, b);
     /// Returns where a is below zero.
     negative(a: V) -> Mask = _mm512_movepi64_mask(a);
-    /// Returns, in each lane, the value of the sixteen of `a` and `b` that the low four bits of the index
+    /// Returns, in each way, the value of the sixteen of `a` and `b` that the low four bits of the index
     /// name. All sixteen are in registers: no address depends on the index.
     pick(a: V, index: V, b: V) -> V = _mm512_permutex2var_epi64(a, index, b);
-    /// Exchanges neighbouring lanes.
+    /// Exchanges neighbouring ways.
     swap_one(a: V) -> V = _mm512_permutex_epi64::<0b10_11_00_01>(a);
-    /// Exchanges neighbouring pairs of lanes.
+    /// Exchanges neighbouring pairs of ways.
     swap_two(a: V) -> V = _mm512_permutex_epi64::<0b01_00_11_10>(a);
     /// Exchanges the halves.
     swap_four(a: V) -> V = _mm512_shuffle_i64x2::<0b01_00_11_10>(a, a);
@@ -72,7 +72,7 @@ instructions! {
     load(words: &[u64; 8]) -> V = _mm512_loadu_si512(words.as_ptr().cast());
 }
 
-/// Writes the lanes to an array.
+/// Writes the ways to an array.
 #[inline(always)]
 pub(super) fn store(words: &mut [u64; 8], value: V) {
     // SAFETY: reached only under the token; the array has the 64 bytes.

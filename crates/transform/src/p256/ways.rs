@@ -1,9 +1,9 @@
 //! P-256 for up to eight jobs at a time, the batch tier: ECDH and public keys; [`super::ecdsa_ways`] has
 //! signatures.
 //!
-//! All lanes run the same instructions, and lanes without a valid job run those of a dummy. No branch and no
+//! All ways run the same instructions, and ways without a valid job run those of a dummy. No branch and no
 //! address depends on a private key, a nonce or a shared secret; public inputs (points, signatures, digests)
-//! may decide. Costs in multiplications of the field, each for eight lanes:
+//! may decide. Costs in multiplications of the field, each for eight ways:
 //! - a multiple of the base point: 43 additions of 11;
 //! - of any point: 255 doublings of 8, 52 additions of 11, and 14 more for the table, which 9 a multiple make
 //!   affine;
@@ -29,11 +29,11 @@ use super::vector::*;
 use crate::isa::Avx512;
 use crate::wipe;
 
-/// The lanes of a batch.
-pub(crate) const LANES: usize = 8;
+/// The ways of a batch.
+pub(crate) const WAYS: usize = 8;
 
-/// One limb of eight lanes, and all five.
-pub(super) type Rows = [[u64; LANES]; 5];
+/// One limb of eight ways, and all five.
+pub(super) type Rows = [[u64; WAYS]; 5];
 
 /// The base point's x and 2 y in Montgomery form.
 const BASE_X: [u64; 5] =
@@ -55,49 +55,49 @@ pub(crate) struct EcdhJob<'a> {
     pub(crate) shared: &'a mut [u8; 32],
 }
 
-/// Puts an integer into a lane.
-pub(super) fn put(rows: &mut Rows, lane: usize, value: &U256) {
+/// Puts an integer into a way.
+pub(super) fn put(rows: &mut Rows, way: usize, value: &U256) {
     for (row, limb) in rows.iter_mut().zip(limbs_of(value)) {
-        row[lane] = limb;
+        row[way] = limb;
     }
 }
 
-/// Returns the integer of a lane.
-pub(super) fn get(rows: &Rows, lane: usize) -> U256 {
-    integer_of(rows.map(|row| row[lane]))
+/// Returns the integer of a way.
+pub(super) fn get(rows: &Rows, way: usize) -> U256 {
+    integer_of(rows.map(|row| row[way]))
 }
 
 /// Returns the bits of a mask.
-pub(super) fn flags(mask: Mask) -> [bool; LANES] {
-    core::array::from_fn(|lane| mask >> lane & 1 == 1)
+pub(super) fn flags(mask: Mask) -> [bool; WAYS] {
+    core::array::from_fn(|way| mask >> way & 1 == 1)
 }
 
 /// As [`super::reference::ecdh_reference`] for each of the first eight jobs: returns whether each peer's
 /// point is valid.
-pub(crate) fn ecdh_lanes(_token: Avx512, jobs: &mut [EcdhJob<'_>]) -> [bool; LANES] {
+pub(crate) fn ecdh_ways(_token: Avx512, jobs: &mut [EcdhJob<'_>]) -> [bool; WAYS] {
     // SAFETY: the token proves the features.
     unsafe { ecdh(jobs) }
 }
 
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn ecdh(jobs: &mut [EcdhJob<'_>]) -> [bool; LANES] {
-    let (mut x, mut y, mut scalars) = ([[0; LANES]; 5], [[0; LANES]; 5], [[0; LANES]; 5]);
+fn ecdh(jobs: &mut [EcdhJob<'_>]) -> [bool; WAYS] {
+    let (mut x, mut y, mut scalars) = ([[0; WAYS]; 5], [[0; WAYS]; 5], [[0; WAYS]; 5]);
     let (mut known, mut compressed, mut odd): (Mask, Mask, Mask) = (0, 0, 0);
-    for (lane, job) in jobs.iter_mut().enumerate().take(LANES) {
+    for (way, job) in jobs.iter_mut().enumerate().take(WAYS) {
         *job.shared = [0; 32];
-        put(&mut scalars, lane, job.key.scalar());
-        let bit = 1 << lane;
+        put(&mut scalars, way, job.key.scalar());
+        let bit = 1 << way;
         match (job.peer.len(), job.peer.first()) {
             (65, Some(4)) => {
                 known |= bit;
-                put_bytes(&mut x, lane, &job.peer[1..33], &mut known);
-                put_bytes(&mut y, lane, &job.peer[33..], &mut known);
+                put_bytes(&mut x, way, &job.peer[1..33], &mut known);
+                put_bytes(&mut y, way, &job.peer[33..], &mut known);
             }
             (33, Some(tag @ (2 | 3))) => {
                 known |= bit;
                 compressed |= bit;
                 odd |= if *tag == 3 { bit } else { 0 };
-                put_bytes(&mut x, lane, &job.peer[1..], &mut known);
+                put_bytes(&mut x, way, &job.peer[1..], &mut known);
             }
             _ => {}
         }
@@ -111,7 +111,7 @@ fn ecdh(jobs: &mut [EcdhJob<'_>]) -> [bool; LANES] {
         y = Fe::blend(compressed, &y, &root);
     }
     let is_valid = known & is_on_curve(&x, &y);
-    // The other lanes multiply the base point.
+    // The other ways multiply the base point.
     let base = AffinePoint { x: Fe::constant(BASE_X), w: Fe::constant(BASE_W) };
     let w = y.sum().plus(&y.sum()).reduce();
     let point = AffinePoint { x: Fe::blend(is_valid, &base.x, &x), w: Fe::blend(is_valid, &base.w, &w) };
@@ -122,9 +122,9 @@ fn ecdh(jobs: &mut [EcdhJob<'_>]) -> [bool; LANES] {
     // A fault of the machine could leave the curve, and reveal the key.
     let outcomes = flags(is_valid & is_on_curve(&x, &y));
     let mut shared = x.leave().store();
-    for (lane, job) in jobs.iter_mut().enumerate().take(LANES) {
-        if outcomes[lane] {
-            *job.shared = integer::to_bytes(&get(&shared, lane));
+    for (way, job) in jobs.iter_mut().enumerate().take(WAYS) {
+        if outcomes[way] {
+            *job.shared = integer::to_bytes(&get(&shared, way));
         }
     }
     shared.zeroize();
@@ -137,15 +137,15 @@ fn ecdh(jobs: &mut [EcdhJob<'_>]) -> [bool; LANES] {
     outcomes
 }
 
-/// Puts a coordinate into a lane, and clears the lane's bit if it is not below the prime.
-fn put_bytes(rows: &mut Rows, lane: usize, bytes: &[u8], known: &mut Mask) {
+/// Puts a coordinate into a way, and clears the way's bit if it is not below the prime.
+fn put_bytes(rows: &mut Rows, way: usize, bytes: &[u8], known: &mut Mask) {
     let mut array = [0; 32];
     array.copy_from_slice(bytes);
     let value = integer::from_bytes(&array);
     if !bool::from(P.contains(&value)) {
-        *known &= !(1 << lane);
+        *known &= !(1 << way);
     }
-    put(rows, lane, &value);
+    put(rows, way, &value);
 }
 
 /// Returns x and y, in Montgomery form, of points whose Z is not zero.
@@ -157,17 +157,17 @@ pub(super) fn affine(point: &Point) -> (Fe, Fe) {
     (point.x.mul(&square), w.mul(&Fe::constant(HALF)))
 }
 
-/// Returns the public keys of the first eight private keys; none for a lane that a fault took off the curve.
-pub(crate) fn public_keys_lanes(_token: Avx512, keys: &[&P256PrivateKey]) -> [Option<P256PublicKey>; LANES] {
+/// Returns the public keys of the first eight private keys; none for a way that a fault took off the curve.
+pub(crate) fn public_keys_ways(_token: Avx512, keys: &[&P256PrivateKey]) -> [Option<P256PublicKey>; WAYS] {
     // SAFETY: the token proves the features.
     unsafe { public_keys(keys) }
 }
 
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn public_keys(keys: &[&P256PrivateKey]) -> [Option<P256PublicKey>; LANES] {
-    let mut scalars = [[0; LANES]; 5];
-    for (lane, key) in keys.iter().enumerate().take(LANES) {
-        put(&mut scalars, lane, key.scalar());
+fn public_keys(keys: &[&P256PrivateKey]) -> [Option<P256PublicKey>; WAYS] {
+    let mut scalars = [[0; WAYS]; 5];
+    for (way, key) in keys.iter().enumerate().take(WAYS) {
+        put(&mut scalars, way, key.scalar());
     }
     let mut scalar = Fe::load(&scalars);
     let mut point = multiply_base(&scalar.0);
@@ -178,8 +178,8 @@ fn public_keys(keys: &[&P256PrivateKey]) -> [Option<P256PublicKey>; LANES] {
     scalar.wipe();
     point.wipe();
     wipe::avx512();
-    core::array::from_fn(|lane| {
-        (lane < keys.len() && is_sound[lane])
-            .then(|| P256PublicKey::of_point(Affine { x: get(&x, lane), y: get(&y, lane) }))
+    core::array::from_fn(|way| {
+        (way < keys.len() && is_sound[way])
+            .then(|| P256PublicKey::of_point(Affine { x: get(&x, way), y: get(&y, way) }))
     })
 }

@@ -1,7 +1,7 @@
 //! Poly1305 over eight blocks of one text at a time by AVX-512 IFMA, in the limbs of [`super::ways`];
 //! constant-time.
 //!
-//! Each lane sums every eighth block, and multiplies by the eighth power of r; in the last step each lane multiplies
+//! Each element sums every eighth block, and multiplies by the eighth power of r; in the last step each element multiplies
 //! by the power that its block still lacks, and their sum is the text's. Powers cost as much as a few dozens of
 //! blocks word by word, so short texts, and the rests of others, are processed word by word.
 //!
@@ -51,11 +51,11 @@ fn absorb(state: &mut State, groups: &[[u8; GROUP]]) {
     let r = Power::new(limbs(low, high));
     let square = r.times(r);
     let fourth = square.times(square);
-    // Lanes hold blocks 0, 4, 1, 5, 2, 6, 3 and 7, which lack r to the power of 8, 4, 7, 3, 6, 2, 5 and 1.
-    let of_lanes = r.in_lanes(0x33, square);
-    let of_lanes = of_lanes.in_lanes(0x0f, of_lanes.times(square));
-    let of_lanes = of_lanes.in_lanes(0x55, of_lanes.times(fourth));
-    let mut powers = [fourth.times(fourth), of_lanes];
+    // Elements hold blocks 0, 4, 1, 5, 2, 6, 3 and 7, which lack r to the power of 8, 4, 7, 3, 6, 2, 5 and 1.
+    let of_elements = r.in_ways(0x33, square);
+    let of_elements = of_elements.in_ways(0x0f, of_elements.times(square));
+    let of_elements = of_elements.in_ways(0x55, of_elements.times(fourth));
+    let mut powers = [fourth.times(fourth), of_elements];
     // The first block is added to the earlier sum.
     let mut h = state.sum.limbs().map(|limb| _mm512_maskz_set1_epi64(1, limb.cast_signed()));
     let last = groups.len() - 1;

@@ -1,10 +1,10 @@
-//! Poly1305 over messages side by side by AVX-512 IFMA, one per 64-bit lane, in the limbs of [`super::generic`];
+//! Poly1305 over messages side by side by AVX-512 IFMA, one per 64-bit element, in the limbs of [`super::generic`];
 //! constant-time.
 //!
 //! A text consists of whole rows of four blocks, which are multiplied by four powers of r, so that one reduction
 //! serves them all. Zero blocks before it make the number of its blocks a multiple of four: zeros without the bit
 //! above a block change no sum. Rows that are neither associated data nor data alone are assembled in a buffer: the
-//! first, the one between both, and the last. All lanes run until the shortest stretch of rows ends; a lane whose
+//! first, the one between both, and the last. All ways run until the shortest stretch of rows ends; a way whose
 //! text has ended repeats another's rows.
 //!
 //! `unsafe`: intrinsics behind the token, and rows as raw pointers, made here from slices.
@@ -18,7 +18,7 @@ use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 
 /// Messages that run together.
-const LANES: usize = 8;
+const WAYS: usize = 8;
 
 /// Blocks of a row, which is the distance of two reductions.
 const STEP: usize = 4;
@@ -26,7 +26,7 @@ const STEP: usize = 4;
 /// Bytes of a row.
 const ROW: usize = 16 * STEP;
 
-/// A number of eight lanes.
+/// A number of eight ways.
 pub(super) type Number = [__m512i; 3];
 
 /// A power of r, and its upper limbs times 20: limbs carried past 2^132 come back times 5 * 4.
@@ -42,7 +42,7 @@ pub(super) struct Products {
     high: Number,
 }
 
-/// The position of a lane in its text.
+/// The position of a way in its text.
 #[derive(Clone, Copy)]
 struct Walk<'t> {
     text: Text<'t>,
@@ -56,14 +56,14 @@ struct Walk<'t> {
     rows: usize,
 }
 
-/// Assembled rows, one per lane.
+/// Assembled rows, one per way.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Aside([[u8; ROW]; LANES]);
+struct Aside([[u8; ROW]; WAYS]);
 
 /// Computes the tags of the texts.
 pub(crate) fn tags(_: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
-    for (texts, tags) in texts.chunks(LANES).zip(tags.chunks_mut(LANES)) {
+    for (texts, tags) in texts.chunks(WAYS).zip(tags.chunks_mut(WAYS)) {
         // SAFETY: the token proves the features.
         unsafe { eight(texts, tags) };
     }
@@ -151,10 +151,10 @@ impl Power {
         Self::new(products.reduced())
     }
 
-    /// Replaces the power in the lanes of a mask by another one.
+    /// Replaces the power in the ways of a mask by another one.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn in_lanes(self, mask: u8, other: Self) -> Self {
+    pub(super) fn in_ways(self, mask: u8, other: Self) -> Self {
         let pick = |own, other| _mm512_mask_mov_epi64(own, mask, other);
         let ([r0, r1, r2], [o0, o1, o2]) = (self.r, other.r);
         let r = [pick(r0, o0), pick(r1, o1), pick(r2, o2)];
@@ -222,7 +222,7 @@ pub(super) fn limbs(low: Z, high: Z) -> Number {
     [_mm512_and_si512(low.0, mask), _mm512_and_si512(cut, mask), _mm512_srli_epi64::<24>(high.0)]
 }
 
-/// Adds a row of each lane to `h`: a block is multiplied by r once for each block that follows it, and once more.
+/// Adds a row of each way to `h`: a block is multiplied by r once for each block that follows it, and once more.
 /// `tops` are the bits above the blocks.
 ///
 /// # Safety
@@ -232,11 +232,11 @@ pub(super) fn limbs(low: Z, high: Z) -> Number {
 unsafe fn absorb(
     h: Number,
     powers: &[Power; STEP],
-    rows: &[*const u8; LANES],
+    rows: &[*const u8; WAYS],
     offset: usize,
     tops: [__m512i; STEP],
 ) -> Number {
-    let mut words = [Z(_mm512_setzero_si512()); LANES];
+    let mut words = [Z(_mm512_setzero_si512()); WAYS];
     for (word, row) in words.iter_mut().zip(rows) {
         // SAFETY: the contract: a row of 64 bytes there.
         *word = Z(unsafe { _mm512_loadu_si512(row.wrapping_add(offset).cast()) });
@@ -257,7 +257,7 @@ unsafe fn absorb(
     products.reduced()
 }
 
-/// Absorbs the next `count` rows of every lane.
+/// Absorbs the next `count` rows of every way.
 ///
 /// # Safety
 /// `64 * count` bytes at each of `rows` are readable, with any alignment. The CPU has AVX-512 F and IFMA.
@@ -265,7 +265,7 @@ unsafe fn absorb(
 unsafe fn absorb_rows(
     mut h: Number,
     powers: &[Power; STEP],
-    rows: &[*const u8; LANES],
+    rows: &[*const u8; WAYS],
     count: usize,
 ) -> Number {
     let tops = [_mm512_set1_epi64(1 << 40); STEP];
@@ -312,16 +312,16 @@ fn finish([mut h0, mut h1, mut h2]: Number, pad: [Z; 2]) -> [__m512i; 2] {
 /// Computes the tags of one to eight texts.
 #[target_feature(enable = "avx512f,avx512bw,avx512ifma")]
 fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
-    let mut keys = [Z(_mm512_setzero_si512()); LANES];
-    let mut asides = Aside([[0; ROW]; LANES]);
-    let mut walks = [Walk::new(texts[0]).0; LANES];
-    let mut firsts = [0u64; LANES];
-    for (lane, text) in texts.iter().enumerate().take(LANES) {
+    let mut keys = [Z(_mm512_setzero_si512()); WAYS];
+    let mut asides = Aside([[0; ROW]; WAYS]);
+    let mut walks = [Walk::new(texts[0]).0; WAYS];
+    let mut firsts = [0u64; WAYS];
+    for (way, text) in texts.iter().enumerate().take(WAYS) {
         // SAFETY: half a vector.
-        keys[lane] = Z(unsafe { _mm512_maskz_loadu_epi64(0x0f, text.key.as_ptr().cast()) });
+        keys[way] = Z(unsafe { _mm512_maskz_loadu_epi64(0x0f, text.key.as_ptr().cast()) });
         let (walk, first) = Walk::new(*text);
-        walk.put_together(first, &mut asides.0[lane]);
-        (walks[lane], firsts[lane]) = (walk, first as u64);
+        walk.put_together(first, &mut asides.0[way]);
+        (walks[way], firsts[way]) = (walk, first as u64);
     }
     let [r_low, r_high, pads @ .., _, _, _, _] = Z::transpose_8x8(keys);
     // The words are clamped as RFC 8439 section 2.5.1 says.
@@ -340,14 +340,14 @@ fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     // SAFETY: the rows put together.
     let mut h = unsafe { absorb([_mm512_setzero_si512(); 3], &powers, &rows, 0, tops) };
     let mut sums = h;
-    let mut busy = (1u32 << texts.len().min(LANES)) - 1;
+    let mut busy = (1u32 << texts.len().min(WAYS)) - 1;
     loop {
         let mut ended = 0;
         let mut shortest = usize::MAX;
-        for (lane, walk) in walks.iter_mut().enumerate() {
-            if busy >> lane & 1 != 0 {
-                if walk.rows == 0 && !walk.turn(&mut asides.0[lane]) {
-                    ended |= 1 << lane;
+        for (way, walk) in walks.iter_mut().enumerate() {
+            if busy >> way & 1 != 0 {
+                if walk.rows == 0 && !walk.turn(&mut asides.0[way]) {
+                    ended |= 1 << way;
                     continue;
                 }
                 shortest = shortest.min(walk.rows);
@@ -361,22 +361,22 @@ fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
             break;
         }
         let other = walks[busy.trailing_zeros() as usize].row;
-        for (lane, (row, walk)) in rows.iter_mut().zip(&mut walks).enumerate() {
-            *row = if busy >> lane & 1 != 0 { walk.row } else { other };
+        for (way, (row, walk)) in rows.iter_mut().zip(&mut walks).enumerate() {
+            *row = if busy >> way & 1 != 0 { walk.row } else { other };
             walk.row = walk.row.wrapping_add(ROW * shortest);
             walk.rows = walk.rows.wrapping_sub(shortest);
         }
-        // SAFETY: a busy lane has as many rows ahead.
+        // SAFETY: a busy way has as many rows ahead.
         h = unsafe { absorb_rows(h, &powers, &rows, shortest) };
     }
     let [low, high] = finish(sums, pads);
-    let mut words = [[0u64; LANES]; 2];
+    let mut words = [[0u64; WAYS]; 2];
     for (words, vector) in words.iter_mut().zip([low, high]) {
         // SAFETY: eight words.
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
     }
-    for (lane, tag) in tags.iter_mut().enumerate().take(LANES) {
-        *tag = (u128::from(words[0][lane]) | u128::from(words[1][lane]) << 64).to_le_bytes();
+    for (way, tag) in tags.iter_mut().enumerate().take(WAYS) {
+        *tag = (u128::from(words[0][way]) | u128::from(words[1][way]) << 64).to_le_bytes();
     }
     Power::wipe(&mut powers);
 }

@@ -7,12 +7,12 @@ pub(crate) mod single;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, no_instructions};
+use crate::descriptor::{Alone, CipherDescriptor, CipherWays, LeastBytes, PeerNames, no_instructions};
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Isa, Tier};
 use crate::job::Buffer;
 use crate::modes::{Direction, Mode};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, Event, end_block};
 
@@ -37,21 +37,21 @@ pub(crate) static RC4: CipherDescriptor = CipherDescriptor {
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
     #[cfg(target_arch = "x86_64")]
-    lanes: Some(CipherLanes {
+    ways: Some(CipherWays {
         cost: |_, _, isa, _| match isa {
             Isa::Portable => None,
-            Isa::Avx2 | Isa::Avx512 => Some(LaneCost { few: 4, fixed_bytes: 304, job_bytes: 12 }),
+            Isa::Avx2 | Isa::Avx512 => Some(WaysCost { few: 4, fixed_bytes: 304, job_bytes: 12 }),
         },
         least_bytes: LeastBytes { chained: 0, free: 448 },
         cut: None,
         run: |features, _, _, jobs, order, hand_over| {
             if let Some(proof) = features.avx2 {
-                crate::cipher_ways::run_jobs(&mut ways::Rc4Lanes::new(proof), jobs, order, hand_over);
+                crate::cipher_ways::run_jobs(&mut ways::Rc4Ways::new(proof), jobs, order, hand_over);
             }
         },
     }),
     #[cfg(not(target_arch = "x86_64"))]
-    lanes: None,
+    ways: None,
     trace,
     words: |key| {
         let Schedule::Rc4(key) = key else { return None };

@@ -7,13 +7,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::cipher_ways::by_width;
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    Alone, CipherDescriptor, CipherWays, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Isa, Tier};
 use crate::modes::{Direction, Mode};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, trace_blocks};
 
@@ -24,7 +24,7 @@ pub(crate) static RC5: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Rc5(Key::new(key, 12))),
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
-    lanes: Some(LANES),
+    ways: Some(WAYS),
     trace: |key, data, sink| {
         let Schedule::Rc5(key) = key else { return };
         trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
@@ -47,7 +47,7 @@ pub(crate) static RC5_R16: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Rc5R16(Key::new(key, 16))),
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
-    lanes: Some(LANES),
+    ways: Some(WAYS),
     trace: |key, data, sink| {
         let Schedule::Rc5R16(key) = key else { return };
         trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
@@ -77,7 +77,7 @@ const fn facts(rounds: usize, source: &'static str) -> Facts {
     }
 }
 
-const LANES: CipherLanes = CipherLanes {
+const WAYS: CipherWays = CipherWays {
     cost: |mode, direction, isa, count| {
         let seals = (mode, direction) == (Mode::Cbc, Direction::Encrypt);
         let (few, fixed_bytes, job_bytes) = match (seals, isa) {
@@ -86,10 +86,10 @@ const LANES: CipherLanes = CipherLanes {
             (false, Isa::Avx512) => ([2, 3, 4], 150, 16),
             (false, _) => ([3, 4, 6], 64, 24),
         };
-        Some(LaneCost { few: by_width(isa, count, 16, few)?, fixed_bytes, job_bytes })
+        Some(WaysCost { few: by_width(isa, count, 16, few)?, fixed_bytes, job_bytes })
     },
     least_bytes: LeastBytes { chained: 64, free: 350 },
-    cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
+    cut: Some(CutFor { ways: [1, 32, 64], set_up: 4 }),
     run: ways::run_widest,
 };
 
@@ -126,7 +126,7 @@ pub(crate) fn expand(key: &[u8], table: &mut [u32]) {
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(C, align(32))]
 pub(crate) struct Key {
-    /// The table S, of which 2 * rounds + 2 words are in use. It comes first, so that no eight words that lanes load
+    /// The table S, of which 2 * rounds + 2 words are in use. It comes first, so that no eight words that ways load
     /// cross a cache line.
     pub(crate) table: [u32; 34],
     /// 12 or 16.

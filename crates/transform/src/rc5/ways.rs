@@ -1,4 +1,4 @@
-//! RC5 over vectors: one lane is the generic tier, up to 32 of AVX2 and 128 of AVX-512 the batch tier.
+//! RC5 over vectors: one way is the generic tier, up to 32 by AVX2 and 128 by AVX-512 the batch tier.
 //!
 //! `unsafe`: the kernels' entry points, see [`crate::word_ways`].
 #![allow(unsafe_code)]
@@ -10,12 +10,12 @@ use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;
-use crate::word_ways::{WordCipher, word_lane_kernels};
+use crate::word_ways::{WordCipher, word_ways_kernels};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    cipher_ways::{self, Rows, few_lanes_do},
+    cipher_ways::{self, Rows, few_ways_do},
     simd::{avx2::Y, avx512::Z},
-    word_ways::WordLanes,
+    word_ways::WordWays,
 };
 
 /// RC5; its table's length determines the number of rounds.
@@ -86,12 +86,12 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     *block = (u64::from(words[1][0]) << 32 | u64::from(words[0][0])).to_le_bytes();
 }
 
-word_lane_kernels! { Rc5:
+word_ways_kernels! { Rc5:
     avx512 = "avx512f,avx512bw", Avx512, Z, 1 of 16, 2 of 32, or 4 of 64;
     avx2 = "avx2", Avx2, Y, 1 of 8, 2 of 16, or 4 of 32;
 }
 
-/// Runs RC5 in the lanes of the largest instruction set available.
+/// Runs RC5 over vectors of the largest instruction set available.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,
@@ -107,13 +107,13 @@ pub(crate) fn run_widest(
             Schedule::Rc5(key) | Schedule::Rc5R16(key) => 2 * key.rounds + 2,
             _ => 0,
         });
-        let half = MOST_LANES / 2;
+        let half = MOST_WAYS / 2;
         match (features.avx512, features.avx2) {
             (Some(proof), _)
                 if (mode, direction) == (Mode::Cbc, Direction::Encrypt)
-                    // Otherwise half of the lanes would be empty at the end.
+                    // Otherwise half of the ways would be empty at the end.
                     && order.len().div_ceil(half).is_multiple_of(2)
-                    && !few_lanes_do(jobs, order, half, MOST_LANES, (37, 20)) =>
+                    && !few_ways_do(jobs, order, half, MOST_WAYS, (37, 20)) =>
             {
                 seal_cbc(proof, key_words, jobs, order, hand_over);
             }
@@ -124,11 +124,11 @@ pub(crate) fn run_widest(
     }
 }
 
-/// Lanes of [`seal_cbc`].
+/// Ways of [`seal_cbc`].
 #[cfg(target_arch = "x86_64")]
-const MOST_LANES: usize = 128;
+const MOST_WAYS: usize = 128;
 
-/// Seals by CBC, in which every block waits for the one before, in as many lanes as registers hold: eight vectors'
+/// Seals by CBC, in which every block waits for the one before, as many ways at once as registers hold: eight vectors'
 /// rounds wait less than four's. In other modes the blocks kept for later would exceed the remaining registers.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn seal_cbc<'k>(
@@ -139,17 +139,17 @@ pub(crate) fn seal_cbc<'k>(
     hand_over: &HandOver<'_>,
 ) {
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F and BW.
+    /// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX-512 F and BW.
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn crypt_chunks(
-        kernel: &mut WordLanes<'_, Rc5, MOST_LANES>,
-        rows: &mut Rows<MOST_LANES>,
+        kernel: &mut WordWays<'_, Rc5, MOST_WAYS>,
+        rows: &mut Rows<MOST_WAYS>,
         chunks: usize,
     ) {
         // SAFETY: the contract of this function is that of `seal_cbc`, and it has the features of Z; eight
-        // times sixteen lanes.
+        // times sixteen ways.
         unsafe { kernel.seal_cbc::<Z, 8>(rows, chunks) }
     }
-    let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, crypt_chunks);
+    let kernel = &mut WordWays::new(Mode::Cbc, Direction::Encrypt, key_words, crypt_chunks);
     cipher_ways::run_jobs(kernel, jobs, order, hand_over);
 }

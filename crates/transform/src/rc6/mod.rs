@@ -7,13 +7,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::cipher_ways::by_width;
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    Alone, CipherDescriptor, CipherWays, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
     no_instructions,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::modes::Direction;
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, trace_blocks};
 
@@ -39,13 +39,13 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
         if tier == Tier::Reference { by_reference } else { unrolled }
     },
     has_instructions: no_instructions,
-    lanes: Some(CipherLanes {
+    ways: Some(CipherWays {
         cost: |_, _, isa, count| {
             let few = by_width(isa, count, 16, [1, 2, 2])?;
-            Some(LaneCost { few, fixed_bytes: 224, job_bytes: 12 })
+            Some(WaysCost { few, fixed_bytes: 224, job_bytes: 12 })
         },
         least_bytes: LeastBytes { chained: 192, free: 192 },
-        cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
+        cut: Some(CutFor { ways: [1, 32, 64], set_up: 4 }),
         run: ways::run_widest,
     }),
     trace: |key, data, sink| {
@@ -73,7 +73,7 @@ pub(crate) const KEY_WORDS: usize = 2 * ROUNDS + 4;
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(align(32))]
 pub(crate) struct Key {
-    /// The table S; it is aligned, so that no eight words that lanes load cross a cache line.
+    /// The table S; it is aligned, so that no eight words that ways load cross a cache line.
     pub(crate) table: [u32; KEY_WORDS],
 }
 

@@ -1,4 +1,4 @@
-//! RC6 over vectors: one lane is the generic tier, up to 16 of AVX2 and 32 of AVX-512 the batch tier.
+//! RC6 over vectors: one way is the generic tier, up to 16 by AVX2 and 32 by AVX-512 the batch tier.
 //!
 //! `unsafe`: the kernels' entry points, see [`crate::word_ways`].
 #![allow(unsafe_code)]
@@ -10,7 +10,7 @@ use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;
-use crate::word_ways::{WordCipher, word_lane_kernels};
+use crate::word_ways::{WordCipher, word_ways_kernels};
 
 pub(crate) struct Rc6;
 
@@ -112,7 +112,7 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     }
 }
 
-/// Runs RC6 in the lanes of the largest instruction set available.
+/// Runs RC6 over vectors of the largest instruction set available.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,
@@ -129,7 +129,7 @@ pub(crate) fn run_widest(
     }
 }
 
-word_lane_kernels! { Rc6:
+word_ways_kernels! { Rc6:
     avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 1 of 16, or 2 of 32;
     avx2 = "avx2", Avx2, crate::simd::avx2::Y, 1 of 8, or 2 of 16;
 }

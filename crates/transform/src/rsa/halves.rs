@@ -1,6 +1,6 @@
 //! A private operation in two halves: its powers modulo p and modulo q, which two threads can compute at the same time.
 //!
-//! It is for an operation that has no company in the lanes while a processor is idle: it takes about half the time of one in one
+//! It is for an operation that has no company while a processor is idle: it takes about half the time of one in one
 //! piece, and somewhat more work.
 //!
 //! **Guarantees:** the answer is that of the other tiers. The block is multiplied by r^e with a random r before the powers,

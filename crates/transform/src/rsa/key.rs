@@ -132,7 +132,7 @@ impl RsaPublicKey {
     }
 }
 
-/// The secret numbers of a key, for the reference and the lanes.
+/// The secret numbers of a key, for the reference and the ways.
 pub(crate) struct Secret {
     /// The first prime.
     pub(crate) p: Modulus,
@@ -144,20 +144,20 @@ pub(crate) struct Secret {
     pub(crate) dq: Words,
     /// 1 / q mod p.
     pub(crate) qinv: Words,
-    /// p for the lanes.
-    pub(crate) p_lanes: Constants,
-    /// q for the lanes.
-    pub(crate) q_lanes: Constants,
-    /// 1 / q mod p in Montgomery's form for the lanes.
-    pub(crate) qinv_lanes: Zeroizing<Box<[u64]>>,
-    /// p and q for an operation in halves: across the lanes, and by AWS-LC.
+    /// p for the ways.
+    pub(crate) p_ways: Constants,
+    /// q for the ways.
+    pub(crate) q_ways: Constants,
+    /// 1 / q mod p in Montgomery's form for the ways.
+    pub(crate) qinv_ways: Zeroizing<Box<[u64]>>,
+    /// p and q for an operation in halves: across the elements, and by AWS-LC.
     pub(crate) across: [AcrossConstants; 2],
     pub(crate) library: [numbers::Modulus; 2],
     /// n for the check of such an operation, if it is short enough.
     pub(crate) n_across: Option<AcrossConstants>,
 }
 
-/// A blinding pair in Montgomery's form for the lanes, modulo n.
+/// A blinding pair in Montgomery's form for the ways, modulo n.
 #[derive(ZeroizeOnDrop)]
 pub(crate) struct Pair {
     /// r^e, by which a block is multiplied.
@@ -204,7 +204,7 @@ pub struct RsaPrivateKey {
     public: Arc<RsaPublicKey>,
     secret: Secret,
     library: library::Key,
-    /// Pairs in Montgomery's form for the lanes.
+    /// Pairs in Montgomery's form for the ways.
     pool: Pool<Pair>,
     /// Pairs of plain numbers, for operations in halves.
     plain: Pool<PlainPair>,
@@ -248,9 +248,9 @@ impl RsaPrivateKey {
         let words = |bytes: &[u8]| from_bytes(bytes, half / 64);
         let prime = |bytes: &[u8]| Modulus::new(&words(bytes)).ok_or(RsaKeyError::Inconsistent);
         let (p, q, qinv) = (prime(p)?, prime(q)?, words(qinv));
-        let (p_lanes, q_lanes) = (Constants::new(&p, half), Constants::new(&q, half));
+        let (p_ways, q_ways) = (Constants::new(&p, half), Constants::new(&q, half));
         let r = p.power_of_two(limbs(half) * 52);
-        let qinv_lanes = Zeroizing::new(split(&p.multiply(&qinv, &r), limbs(half)));
+        let qinv_ways = Zeroizing::new(split(&p.multiply(&qinv, &r), limbs(half)));
         let across = [AcrossConstants::new(&p, half), AcrossConstants::new(&q, half)];
         let n_across = (public.bits == 2048).then(|| AcrossConstants::new(&public.modulus, 2048));
         let secret = Secret {
@@ -259,9 +259,9 @@ impl RsaPrivateKey {
             dp: words(dp),
             dq: words(dq),
             qinv,
-            p_lanes,
-            q_lanes,
-            qinv_lanes,
+            p_ways,
+            q_ways,
+            qinv_ways,
             across,
             library: natural,
             n_across,
@@ -319,7 +319,7 @@ impl RsaPrivateKey {
         &self.library
     }
 
-    /// Takes a blinding pair in Montgomery's form for the lanes, which no other operation uses; `None` if the library fails.
+    /// Takes a blinding pair in Montgomery's form for the ways, which no other operation uses; `None` if the library fails.
     pub(crate) fn take_pair(&self) -> Option<Pair> {
         self.pool.take(|| {
             let n = &self.public;

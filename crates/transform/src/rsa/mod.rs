@@ -7,8 +7,8 @@
 //! theorem, and checks s^e = m before a byte leaves: a result that fails the check, by a fault of the machine
 //! or a wrong part of the key, would reveal a prime (Boneh, DeMillo, Lipton 1997), and is an error instead.
 //!
-//! The native and the batch tier blind: AWS-LC by itself, the lanes by pairs (r^e, 1 / r) of a pool in the
-//! key (see `lanes`). The reference does not. `halves` has an operation that two threads compute together.
+//! The native and the batch tier blind: AWS-LC by itself, the ways by pairs (r^e, 1 / r) of a pool in the
+//! key (see `ways`). The reference does not. `halves` has an operation that two threads compute together.
 
 mod halves;
 mod operation;

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{PrivateJob, PublicJob, RsaOutcome, RsaPrivateKey, RsaPublicKey, library, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, WaysCosts,
     Refusal, Task, random,
 };
 use crate::descriptor::{PeerNames, Promise};
@@ -83,7 +83,7 @@ descriptor!(RSA_4096, "rsa-4096", 4096, 152);
 /// The keys of samples, by size: a key of 4,096 bits takes a second to make.
 static SAMPLES: [Mutex<Vec<Arc<RsaPrivateKey>>>; 3] = [const { Mutex::new(Vec::new()) }; 3];
 
-/// Returns one of [`ASYMMETRIC_LANES`] keys, which take turns.
+/// Returns one of [`ASYMMETRIC_WAYS`] keys, which take turns.
 fn sample_key(bits: usize) -> Arc<RsaPrivateKey> {
     let (size, place) = match bits {
         2048 => (KeySize::Rsa2048, 0),
@@ -91,7 +91,7 @@ fn sample_key(bits: usize) -> Arc<RsaPrivateKey> {
         _ => (KeySize::Rsa4096, 2),
     };
     let mut samples = SAMPLES[place].lock().unwrap_or_else(PoisonError::into_inner);
-    if samples.len() < ASYMMETRIC_LANES {
+    if samples.len() < ASYMMETRIC_WAYS {
         let pair = KeyPair::generate(size).expect("a size of the library");
         let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).expect("memory");
         let private = RsaPrivateKey::from_der(der.as_ref()).expect("a key of the library");
@@ -110,9 +110,9 @@ fn sample_block(bits: usize) -> Zeroizing<Vec<u8>> {
     block
 }
 
-/// Returns the costs of a private operation, whose halves modulo either prime take a lane each.
-const fn two_lanes(single_ns: u32, pass_ns: u32) -> LaneCosts {
-    LaneCosts { width: ASYMMETRIC_LANES / 2, ..LaneCosts::new(single_ns, pass_ns) }
+/// Returns the costs of a private operation, whose halves modulo either prime take a way each.
+const fn two_ways(single_ns: u32, pass_ns: u32) -> WaysCosts {
+    WaysCosts { width: ASYMMETRIC_WAYS / 2, ..WaysCosts::new(single_ns, pass_ns) }
 }
 
 fn answer(outcome: RsaOutcome, out: Zeroizing<Vec<u8>>) -> Answer {
@@ -164,14 +164,14 @@ impl Task for Operation {
         (algorithm, u8::from(matches!(self, Self::Public { .. })))
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         (isa == Isa::Avx512).then_some(match (self, self.bits()) {
-            (Self::Private { .. }, 2048) => two_lanes(232_000, 555_000),
-            (Self::Private { .. }, 3072) => two_lanes(675_000, 1_750_000),
-            (Self::Private { .. }, _) => two_lanes(1_430_000, 4_000_000),
-            (Self::Public { .. }, 2048) => LaneCosts::new(14_900, 31_500),
-            (Self::Public { .. }, 3072) => LaneCosts::new(31_800, 66_000),
-            (Self::Public { .. }, _) => LaneCosts::new(55_300, 113_000),
+            (Self::Private { .. }, 2048) => two_ways(232_000, 555_000),
+            (Self::Private { .. }, 3072) => two_ways(675_000, 1_750_000),
+            (Self::Private { .. }, _) => two_ways(1_430_000, 4_000_000),
+            (Self::Public { .. }, 2048) => WaysCosts::new(14_900, 31_500),
+            (Self::Public { .. }, 3072) => WaysCosts::new(31_800, 66_000),
+            (Self::Public { .. }, _) => WaysCosts::new(55_300, 113_000),
         })
     }
 
@@ -184,11 +184,11 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        let mut out: ArrayVec<Zeroizing<Vec<u8>>, ASYMMETRIC_LANES> =
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+        let mut out: ArrayVec<Zeroizing<Vec<u8>>, ASYMMETRIC_WAYS> =
             tasks.iter().map(|task| task.out()).collect();
-        let mut privates: ArrayVec<PrivateJob<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
-        let mut publics: ArrayVec<PublicJob<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
+        let mut privates: ArrayVec<PrivateJob<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
+        let mut publics: ArrayVec<PublicJob<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
         for (task, out) in tasks.iter().zip(&mut out) {
             match task {
                 Self::Private { key, block } => privates.push(PrivateJob::new(key, block, out)),
@@ -201,7 +201,7 @@ impl Task for Operation {
         if !publics.is_empty() {
             super::ways::public(token, &mut publics);
         }
-        let outcomes: ArrayVec<RsaOutcome, ASYMMETRIC_LANES> =
+        let outcomes: ArrayVec<RsaOutcome, ASYMMETRIC_WAYS> =
             privates.iter().map(|job| job.outcome).chain(publics.iter().map(|job| job.outcome)).collect();
         drop((privates, publics));
         for ((place, outcome), out) in answers.iter_mut().zip(outcomes).zip(out) {

@@ -38,7 +38,7 @@ pub(super) fn generated(bits: u16, exponent: u32) -> (RsaPrivateKey, Vec<u8>) {
     (RsaPrivateKey::from_der(&der).unwrap(), der)
 }
 
-/// Returns the token of the lanes, if this machine has them.
+/// Returns the token of the ways, if this machine has them.
 pub(super) fn token() -> Option<Avx512> {
     Features::detect().avx512
 }
@@ -71,7 +71,7 @@ pub(super) fn public(run: fn(&mut PublicJob<'_>), key: &RsaPublicKey, input: &[u
 }
 
 /// Runs private operations side by side.
-pub(super) fn private_lanes(token: Avx512, jobs: &[(&RsaPrivateKey, &[u8])]) -> Vec<(RsaOutcome, Vec<u8>)> {
+pub(super) fn private_ways(token: Avx512, jobs: &[(&RsaPrivateKey, &[u8])]) -> Vec<(RsaOutcome, Vec<u8>)> {
     let mut outputs: Vec<_> = jobs.iter().map(|(key, _)| vec![0xaa; key.public().bytes()]).collect();
     let mut jobs: Vec<_> = jobs
         .iter()
@@ -88,7 +88,7 @@ pub(super) fn private_lanes(token: Avx512, jobs: &[(&RsaPrivateKey, &[u8])]) -> 
 }
 
 /// Runs public operations side by side.
-pub(super) fn public_lanes(token: Avx512, jobs: &[(&RsaPublicKey, &[u8])]) -> Vec<(RsaOutcome, Vec<u8>)> {
+pub(super) fn public_ways(token: Avx512, jobs: &[(&RsaPublicKey, &[u8])]) -> Vec<(RsaOutcome, Vec<u8>)> {
     let mut outputs: Vec<_> = jobs.iter().map(|(key, _)| vec![0xaa; key.bytes()]).collect();
     let mut jobs: Vec<_> = jobs
         .iter()
@@ -105,7 +105,7 @@ pub(super) fn public_lanes(token: Avx512, jobs: &[(&RsaPublicKey, &[u8])]) -> Ve
 }
 
 #[test]
-fn lanes_make_the_results_of_the_reference_and_of_the_library_with_any_number_filled() {
+fn ways_make_the_results_of_the_reference_and_of_the_library_with_any_number_filled() {
     let source = &mut Source::new(1);
     for bits in [2048, 3072, 4096] {
         let keys = keys(bits);
@@ -126,8 +126,8 @@ fn lanes_make_the_results_of_the_reference_and_of_the_library_with_any_number_fi
                 assert_eq!(public(library::public, key, signature), (RsaOutcome::Done, blocks[n].clone()));
             }
             let Some(token) = token() else { continue };
-            assert_eq!(private_lanes(token, &jobs), wanted, "{bits} bits, {filled} filled");
-            for (n, (outcome, output)) in public_lanes(token, &signed).into_iter().enumerate() {
+            assert_eq!(private_ways(token, &jobs), wanted, "{bits} bits, {filled} filled");
+            for (n, (outcome, output)) in public_ways(token, &signed).into_iter().enumerate() {
                 assert_eq!(
                     (outcome, output),
                     (RsaOutcome::Done, blocks[n].clone()),
@@ -179,14 +179,14 @@ fn all_tiers_take_and_refuse_the_same_blocks() {
             assert!(wanted.0 == RsaOutcome::Done || wanted.1.iter().all(|byte| *byte == 0), "zeroed");
         }
         let Some(token) = token() else { continue };
-        // All cases share the lanes: one lane's refusal leaves the others alone.
+        // All cases share the ways: one way's refusal leaves the others alone.
         let jobs: Vec<_> = cases.iter().map(|(block, ..)| (key, block.as_slice())).collect();
         let wanted: Vec<_> = jobs.iter().map(|(key, block)| private(library::private, key, block)).collect();
-        assert_eq!(private_lanes(token, &jobs), wanted);
-        assert_eq!(private_lanes(token, &jobs[..3]), wanted[..3]);
+        assert_eq!(private_ways(token, &jobs), wanted);
+        assert_eq!(private_ways(token, &jobs[..3]), wanted[..3]);
         let jobs: Vec<_> = cases.iter().map(|(block, ..)| (key.public(), block.as_slice())).collect();
         let wanted: Vec<_> = jobs.iter().map(|(key, block)| public(library::public, key, block)).collect();
-        assert_eq!(public_lanes(token, &jobs), wanted);
+        assert_eq!(public_ways(token, &jobs), wanted);
     }
 }
 
@@ -214,8 +214,8 @@ fn sizes_lengths_and_exponents_may_be_mixed_in_one_call() {
         assert_eq!(public(reference::public, key, block), public_wanted[n]);
     }
     let Some(token) = token() else { return };
-    assert_eq!(private_lanes(token, &jobs), wanted);
-    assert_eq!(public_lanes(token, &public_jobs), public_wanted);
+    assert_eq!(private_ways(token, &jobs), wanted);
+    assert_eq!(public_ways(token, &public_jobs), public_wanted);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn public_exponents_may_have_any_length() {
         assert_eq!(public(reference::public, key, block), *wanted);
     }
     let Some(token) = token() else { return };
-    assert_eq!(public_lanes(token, &jobs), wanted);
+    assert_eq!(public_ways(token, &jobs), wanted);
 }
 
 #[test]
@@ -258,14 +258,14 @@ fn a_fault_gives_an_error_and_no_byte() {
         },
         |secret| {
             secret.qinv[1] ^= 1;
-            secret.qinv_lanes[1] ^= 1;
+            secret.qinv_ways[1] ^= 1;
         },
         |secret| {
-            secret.p_lanes.square[4] ^= 1 << 40;
+            secret.p_ways.square[4] ^= 1 << 40;
             secret.dp[0] ^= 1;
         },
         |secret| {
-            secret.q_lanes.cube[7] ^= 1 << 3;
+            secret.q_ways.cube[7] ^= 1 << 3;
             secret.dq[15] ^= 1;
         },
     ];
@@ -281,11 +281,11 @@ fn a_fault_gives_an_error_and_no_byte() {
             // The faulty key's neighbours get their results.
             let jobs: Vec<_> =
                 (0..filled).map(|n| (if n == 1 { &key } else { good }, block.as_slice())).collect();
-            for (n, made) in private_lanes(token, &jobs).into_iter().enumerate() {
+            for (n, made) in private_ways(token, &jobs).into_iter().enumerate() {
                 assert_eq!(
                     made,
                     if n == 1 { zeroed.clone() } else { wanted.clone() },
-                    "lane {n} of {filled}"
+                    "way {n} of {filled}"
                 );
             }
         }
@@ -300,7 +300,7 @@ fn a_wrong_unblinding_number_is_found() {
     let mut pair = key.take_pair().unwrap();
     pair.unblind[0] ^= 1;
     key.return_pair(pair);
-    assert_eq!(private_lanes(token, &[(&key, &block)]), [(RsaOutcome::Fault, vec![0; 256])]);
+    assert_eq!(private_ways(token, &[(&key, &block)]), [(RsaOutcome::Fault, vec![0; 256])]);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn blinding_pairs_are_used_by_one_operation_at_a_time_and_change_with_each() {
     let mut seen = std::collections::HashSet::new();
     for round in 0..20 {
         let jobs = [(&key, block.as_slice()); 8];
-        assert!(private_lanes(token, &jobs).iter().all(|(outcome, _)| *outcome == RsaOutcome::Done));
+        assert!(private_ways(token, &jobs).iter().all(|(outcome, _)| *outcome == RsaOutcome::Done));
         // The pool holds what those eight left behind.
         let taken: Vec<_> = (0..8).map(|_| key.take_pair().unwrap()).collect();
         for pair in taken {
@@ -333,7 +333,7 @@ fn threads_may_share_a_key() {
             scope.spawn(move || {
                 for _ in 0..12 {
                     let jobs = vec![(key, block.as_slice()); filled];
-                    assert!(private_lanes(token, &jobs).iter().all(|made| made == wanted));
+                    assert!(private_ways(token, &jobs).iter().all(|made| made == wanted));
                 }
             });
         }
@@ -353,7 +353,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn lanes_sign_what_the_library_signs(
+    fn ways_sign_what_the_library_signs(
         seed in any::<u64>(),
         filled in 1usize..=9,
         shift in 0usize..8,
@@ -372,6 +372,6 @@ proptest! {
         let jobs: Vec<_> =
             (0..filled).map(|n| (keys[(n + shift) % keys.len()], blocks[n].as_slice())).collect();
         let wanted: Vec<_> = jobs.iter().map(|(key, block)| private(library::private, key, block)).collect();
-        prop_assert_eq!(private_lanes(token, &jobs), wanted);
+        prop_assert_eq!(private_ways(token, &jobs), wanted);
     }
 }

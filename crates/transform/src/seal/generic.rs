@@ -6,7 +6,7 @@ use crate::schedule::Schedule;
 use crate::wipe::wipe;
 
 /// Messages side by side.
-pub(crate) const LANES: usize = 4;
+pub(crate) const WAYS: usize = 4;
 
 /// Chunks of a page.
 pub(crate) const PAGE_CHUNKS: usize = 1024 / CHUNK;
@@ -27,7 +27,7 @@ impl State {
         Self { words: [0; 8], index, chunk: 0 }
     }
 
-    /// Returns the page of the next chunk; pages that only idle lanes reach count as the first ones.
+    /// Returns the page of the next chunk; pages that only idle ways reach count as the first ones.
     pub(crate) const fn page(self) -> usize {
         self.chunk / PAGE_CHUNKS % PAGES
     }
@@ -67,19 +67,19 @@ fn t(key: &Key, offset: u32) -> u32 {
 }
 
 /// Streams of `L` messages.
-pub(crate) struct SealLanes<'k, const L: usize> {
+pub(crate) struct SealWays<'k, const L: usize> {
     keys: [&'k Key; L],
     states: [State; L],
 }
 
-impl<const L: usize> Drop for SealLanes<'_, L> {
+impl<const L: usize> Drop for SealWays<'_, L> {
     fn drop(&mut self) {
         wipe(&mut self.states, State::new(0));
     }
 }
 
-impl<const L: usize> SealLanes<'_, L> {
-    /// Lanes that have no key yet.
+impl<const L: usize> SealWays<'_, L> {
+    /// Ways that have no key yet.
     pub(crate) fn new() -> Self {
         Self { keys: [&ZERO; L], states: [State::new(0); L] }
     }
@@ -141,31 +141,31 @@ impl<const L: usize> SealLanes<'_, L> {
 
 /// XORs the stream from a state on into `data`.
 pub(crate) fn rest(key: &Key, state: State, data: &mut [u8]) {
-    let mut lane = SealLanes::<1> { keys: [key], states: [state] };
+    let mut way = SealWays::<1> { keys: [key], states: [state] };
     let (chunks, rest) = data.as_chunks_mut::<CHUNK>();
     for chunk in chunks {
-        lane.xor(core::array::from_mut(chunk));
+        way.xor(core::array::from_mut(chunk));
     }
     if !rest.is_empty() {
         let mut last = [[0; CHUNK]];
         last[0][..rest.len()].copy_from_slice(rest);
-        lane.xor(&mut last);
+        way.xor(&mut last);
         rest.copy_from_slice(&last[0][..rest.len()]);
     }
 }
 
-impl<'k, const L: usize> Interleaved<'k, L> for SealLanes<'k, L> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+impl<'k, const L: usize> Interleaved<'k, L> for SealWays<'k, L> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Seal3(key) = key else { return };
-        self.keys[lane] = key;
-        self.states[lane] = State::new(super::index(iv));
+        self.keys[way] = key;
+        self.states[way] = State::new(super::index(iv));
     }
 
     fn chunk(&mut self, data: &mut [[u8; CHUNK]; L]) {
         self.xor(data);
     }
 
-    fn finish(&mut self, lane: usize, _: &'k Schedule, data: &mut [u8], _: &Alone<'_>) {
-        rest(self.keys[lane], self.states[lane], data);
+    fn finish(&mut self, way: usize, _: &'k Schedule, data: &mut [u8], _: &Alone<'_>) {
+        rest(self.keys[way], self.states[way], data);
     }
 }

@@ -11,13 +11,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::cipher_ways::{self, HandOver, Interleave};
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, no_instructions,
+    Alone, CipherDescriptor, CipherWays, LeastBytes, PeerNames, Promise, no_instructions,
 };
 use crate::facts::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::{Buffer, CipherJob};
 use crate::modes::{Direction, Mode};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::schedule::Schedule;
 use crate::word::{Counted, Event, end_block};
 
@@ -42,11 +42,11 @@ pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Seal3(Key::new(key.try_into().ok()?))),
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
-    lanes: Some(CipherLanes {
-        cost: |_, _, _, _| Some(LaneCost { few: 2, fixed_bytes: 320, job_bytes: 0 }),
+    ways: Some(CipherWays {
+        cost: |_, _, _, _| Some(WaysCost { few: 2, fixed_bytes: 320, job_bytes: 0 }),
         least_bytes: LeastBytes { chained: 0, free: 320 },
         cut: None,
-        run: run_lanes,
+        run: run_ways,
     }),
     trace,
     words: |key| {
@@ -81,14 +81,14 @@ fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
     }
 }
 
-/// The cost of lanes by gathers compared with interleaved lanes, and with single messages when few lanes are left.
+/// The cost of ways by gathers compared with interleaved ways, and with single messages when few ways are left.
 #[cfg(target_arch = "x86_64")]
-const GATHER: LaneCost = LaneCost { few: 12, fixed_bytes: 8192, job_bytes: 256 };
+const GATHER: WaysCost = WaysCost { few: 12, fixed_bytes: 8192, job_bytes: 256 };
 #[cfg(target_arch = "x86_64")]
 const GATHER_FEW: usize = 5;
 
-/// Runs SEAL in lanes: by gathers if they pay, or with a few messages interleaved.
-fn run_lanes(
+/// Runs SEAL side by side: by gathers if they pay, or with a few messages interleaved.
+fn run_ways(
     features: Features,
     _: Mode,
     _: Direction,
@@ -111,7 +111,7 @@ fn run_lanes(
             }
         }
     }
-    let kernel = generic::SealLanes::<{ generic::LANES }>::new();
+    let kernel = generic::SealWays::<{ generic::WAYS }>::new();
     cipher_ways::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Key {
     pub(crate) r: [u32; 4 * PAGES],
 }
 
-/// The key of lanes that have none.
+/// The key of ways that have none.
 static ZERO: Key = Key { t: [0; 512], s: [0; 256], r: [0; 4 * PAGES] };
 
 /// Returns the index in an IV.

@@ -1,12 +1,12 @@
 //! SEAL 3.0 by gathers: two groups of sixteen messages on AVX-512, four of eight on AVX2.
 //!
-//! A gather needs one base for all its lanes, so T of every key in use is copied here; lanes of one key share a copy.
-//! S and R are read in place. `unsafe`: gathers, and rows under the contract of [`crate::cipher_ways::LaneKernel`].
+//! A gather needs one base for all its ways, so T of every key in use is copied here; ways of one key share a copy.
+//! S and R are read in place. `unsafe`: gathers, and rows under the contract of [`crate::cipher_ways::WaysKernel`].
 #![allow(unsafe_code)]
 
 use super::generic::{PAGE_CHUNKS, State, rest};
 use super::{Key, ZERO};
-use crate::cipher_ways::{Alone, CHUNK, LaneKernel, Rows};
+use crate::cipher_ways::{Alone, CHUNK, WaysKernel, Rows};
 use crate::isa::{Avx2, Avx512};
 use crate::schedule::Schedule;
 use crate::simd::avx2::Y;
@@ -17,10 +17,10 @@ use crate::wipe::wipe;
 /// Messages side by side.
 const L: usize = 32;
 
-/// A lane that has no table.
+/// A way that has no table.
 const NONE: u8 = u8::MAX;
 
-/// Number of lanes from which on the starts of pages run in vectors.
+/// Number of ways from which on the starts of pages run in vectors.
 const START_TOGETHER: usize = 6;
 
 /// The batch kernel.
@@ -29,12 +29,12 @@ pub(crate) struct SealGather<'k> {
     tables: [[u32; 512]; L],
     /// A, B, C, D, then n1 to n4.
     words: [[u32; L]; 8],
-    /// Start of each lane's table, in bytes from the first.
+    /// Start of each way's table, in bytes from the first.
     offsets: [u32; L],
     keys: [&'k Key; L],
     index: [u32; L],
     chunk: [usize; L],
-    /// The key of each table, and the number of lanes that use it.
+    /// The key of each table, and the number of ways that use it.
     held: [Option<&'k Key>; L],
     users: [u8; L],
     table_of: [u8; L],
@@ -52,7 +52,7 @@ impl Drop for SealGather<'_> {
     }
 }
 
-/// Returns each lane's word of T.
+/// Returns each way's word of T.
 ///
 /// # Safety
 /// `tables` is readable for `2048 * L` bytes. Each element of `base` is a multiple of 2048 below that, and
@@ -95,47 +95,47 @@ impl<'k> SealGather<'k> {
         }
     }
 
-    fn state(&self, lane: usize) -> State {
-        State { words: self.words.map(|row| row[lane]), index: self.index[lane], chunk: self.chunk[lane] }
+    fn state(&self, way: usize) -> State {
+        State { words: self.words.map(|row| row[way]), index: self.index[way], chunk: self.chunk[way] }
     }
 
-    fn store(&mut self, lane: usize, words: [u32; 8]) {
+    fn store(&mut self, way: usize, words: [u32; 8]) {
         for (row, word) in self.words.iter_mut().zip(words) {
-            row[lane] = word;
+            row[way] = word;
         }
     }
 
-    /// Starts pages of the lanes that are at the beginning of one.
+    /// Starts pages of the ways that are at the beginning of one.
     ///
     /// # Safety
-    /// `G * V::LANES` is `L`, and the CPU has the features of `V`.
+    /// `G * V::WAYS` is `L`, and the CPU has the features of `V`.
     #[inline(always)]
     unsafe fn start<V: Gather, const G: usize>(&mut self) {
-        let fresh = |kernel: &Self, lane: usize| kernel.chunk[lane].is_multiple_of(PAGE_CHUNKS);
-        let count = (0..L).filter(|&lane| fresh(self, lane)).count();
+        let fresh = |kernel: &Self, way: usize| kernel.chunk[way].is_multiple_of(PAGE_CHUNKS);
+        let count = (0..L).filter(|&way| fresh(self, way)).count();
         if count == 0 {
             return;
         }
         if count < START_TOGETHER {
-            for lane in 0..L {
-                if fresh(self, lane) {
-                    let mut state = self.state(lane);
-                    state.start(self.keys[lane]);
-                    self.store(lane, state.words);
+            for way in 0..L {
+                if fresh(self, way) {
+                    let mut state = self.state(way);
+                    state.start(self.keys[way]);
+                    self.store(way, state.words);
                 }
             }
             return;
         }
         let mut first = [[0; L]; 4];
-        for lane in 0..L {
-            let r = &self.keys[lane].r[4 * self.state(lane).page()..][..4];
+        for way in 0..L {
+            let r = &self.keys[way].r[4 * self.state(way).page()..][..4];
             for (i, row) in first.iter_mut().enumerate() {
-                row[lane] = self.index[lane].rotate_right(8 * i as u32) ^ r[i];
+                row[way] = self.index[way].rotate_right(8 * i as u32) ^ r[i];
             }
         }
-        // SAFETY: rows of L = G * LANES words; `offsets` are starts of tables, of which there are L.
+        // SAFETY: rows of L = G * WAYS words; `offsets` are starts of tables, of which there are L.
         unsafe {
-            let load = |row: &[u32; L], n: usize| V::load(row.as_ptr().add(n * V::LANES));
+            let load = |row: &[u32; L], n: usize| V::load(row.as_ptr().add(n * V::WAYS));
             let base: [V; G] = core::array::from_fn(|n| load(&self.offsets, n));
             let tables = self.tables.as_ptr().cast::<u32>();
             let mut x: [[V; G]; 4] = core::array::from_fn(|i| core::array::from_fn(|n| load(&first[i], n)));
@@ -147,27 +147,27 @@ impl<'k> SealGather<'k> {
             let mut made = [[0; L]; 8];
             for (row, groups) in made.iter_mut().zip(words) {
                 for (n, group) in groups.into_iter().enumerate() {
-                    group.store(row.as_mut_ptr().add(n * V::LANES));
+                    group.store(row.as_mut_ptr().add(n * V::WAYS));
                 }
             }
-            for lane in 0..L {
-                if fresh(self, lane) {
-                    self.store(lane, made.map(|row| row[lane]));
+            for way in 0..L {
+                if fresh(self, way) {
+                    self.store(way, made.map(|row| row[way]));
                 }
             }
         }
     }
 
-    /// See [`LaneKernel::crypt_chunks`]; `G * V::LANES` is `L`.
+    /// See [`WaysKernel::crypt_chunks`]; `G * V::WAYS` is `L`.
     ///
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`], and `G * V::LANES` is `L`. The CPU has the features of
+    /// The contract of [`WaysKernel::crypt_chunks`], and `G * V::WAYS` is `L`. The CPU has the features of
     /// `V`.
     #[inline(always)]
     unsafe fn go<V: Gather, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        debug_assert_eq!(G * V::LANES, L);
+        debug_assert_eq!(G * V::WAYS, L);
         for _ in 0..chunks {
-            // SAFETY: the contract: L lanes and the features for all three, and a chunk at each row for the
+            // SAFETY: the contract: L ways and the features for all three, and a chunk at each row for the
             // last.
             unsafe {
                 self.start::<V, G>();
@@ -184,11 +184,11 @@ impl<'k> SealGather<'k> {
     /// Returns the next chunk of every stream, before S is mixed in.
     ///
     /// # Safety
-    /// `G * V::LANES` is `L`, and the CPU has the features of `V`.
+    /// `G * V::WAYS` is `L`, and the CPU has the features of `V`.
     #[inline(always)]
     unsafe fn stream<V: Gather, const G: usize>(&mut self) -> [[V; 16]; G] {
-        // SAFETY: rows of L = G * LANES words.
-        let load = |row: &[u32; L], n: usize| unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
+        // SAFETY: rows of L = G * WAYS words.
+        let load = |row: &[u32; L], n: usize| unsafe { V::load(row.as_ptr().add(n * V::WAYS)) };
         let tables = self.tables.as_ptr().cast::<u32>();
         let base: [V; G] = core::array::from_fn(|n| load(&self.offsets, n));
         let [mut a, mut b, mut c, mut d]: [[V; G]; 4] =
@@ -224,8 +224,8 @@ impl<'k> SealGather<'k> {
         }
         for (row, groups) in self.words.iter_mut().zip([a, b, c, d]) {
             for (n, group) in groups.into_iter().enumerate() {
-                // SAFETY: rows of L = G * LANES words.
-                unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
+                // SAFETY: rows of L = G * WAYS words.
+                unsafe { group.store(row.as_mut_ptr().add(n * V::WAYS)) };
             }
         }
         x
@@ -234,7 +234,7 @@ impl<'k> SealGather<'k> {
     /// Mixes S into streams and XORs them into the data.
     ///
     /// # Safety
-    /// `G * V::LANES` is `L`. 64 bytes at each of the rows' sources are readable, and 64 at each of their
+    /// `G * V::WAYS` is `L`. 64 bytes at each of the rows' sources are readable, and 64 at each of their
     /// destinations are writable, with any alignment, equal or disjoint. The CPU has the features of `V`.
     #[inline(always)]
     unsafe fn xor<V: Gather, const G: usize>(&self, x: [[V; 16]; G], rows: &Rows<L>) {
@@ -253,20 +253,20 @@ impl<'k> SealGather<'k> {
             for (to, mixed) in to.iter_mut().zip(&mut mixed) {
                 *to = mixed.as_mut_ptr();
             }
-            // SAFETY: 16 rows of 64 bytes; then LANES words at a time within S, the stream, and by the
-            // contract the lane's chunk.
+            // SAFETY: 16 rows of 64 bytes; then WAYS words at a time within S, the stream, and by the
+            // contract the way's chunk.
             unsafe {
                 V::store_rows(x, to.as_ptr(), 0);
                 let odd = V::load(ODD.as_ptr());
-                for (i, mixed) in mixed.iter().enumerate().take(V::LANES) {
-                    let lane = n * V::LANES + i;
-                    let s = &self.keys[lane].s.as_chunks::<16>().0[self.chunk[lane] % PAGE_CHUNKS];
-                    for at in (0..16).step_by(V::LANES) {
+                for (i, mixed) in mixed.iter().enumerate().take(V::WAYS) {
+                    let way = n * V::WAYS + i;
+                    let s = &self.keys[way].s.as_chunks::<16>().0[self.chunk[way] % PAGE_CHUNKS];
+                    for at in (0..16).step_by(V::WAYS) {
                         let stream = V::load(mixed.as_ptr().cast::<u32>().add(at));
                         let s = V::load(s.as_ptr().add(at));
                         let stream = V::lut::<0xca>(odd, stream.xor(s), stream.add(s)).swap_bytes();
-                        let data = V::load(rows.source[lane].cast::<u32>().add(at));
-                        data.xor(stream).store(rows.destination[lane].cast::<u32>().add(at));
+                        let data = V::load(rows.source[way].cast::<u32>().add(at));
+                        data.xor(stream).store(rows.destination[way].cast::<u32>().add(at));
                     }
                 }
             }
@@ -274,55 +274,55 @@ impl<'k> SealGather<'k> {
     }
 }
 
-impl<'k> LaneKernel<'k, L> for SealGather<'k> {
-    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+impl<'k> WaysKernel<'k, L> for SealGather<'k> {
+    fn set(&mut self, way: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Seal3(key) = key else { return };
-        self.keys[lane] = key;
-        self.index[lane] = super::index(iv);
-        self.chunk[lane] = 0;
-        if let Some(users) = self.users.get_mut(usize::from(self.table_of[lane])) {
+        self.keys[way] = key;
+        self.index[way] = super::index(iv);
+        self.chunk[way] = 0;
+        if let Some(users) = self.users.get_mut(usize::from(self.table_of[way])) {
             *users -= 1;
         }
         let same = |held: &Option<&Key>| held.is_some_and(|held| core::ptr::eq(held, &**key));
         let table = self.held.iter().position(same).unwrap_or_else(|| {
-            // There are as many tables as lanes, and this lane has none.
-            let free = self.users.iter().position(|&users| users == 0).unwrap_or(lane);
+            // There are as many tables as ways, and this way has none.
+            let free = self.users.iter().position(|&users| users == 0).unwrap_or(way);
             self.tables[free] = key.t;
             self.held[free] = Some(key);
             free
         });
         self.users[table] += 1;
-        self.table_of[lane] = table as u8;
-        self.offsets[lane] = 2048 * table as u32;
+        self.table_of[way] = table as u8;
+        self.offsets[way] = 2048 * table as u32;
     }
 
     /// # Safety
-    /// The contract of [`LaneKernel::crypt_chunks`].
+    /// The contract of [`WaysKernel::crypt_chunks`].
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the function that `new` was given has the same contract.
         unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
-    fn finish(&mut self, lane: usize, _: &'k Schedule, data: &mut [u8], _: &Alone<'_>) {
-        rest(self.keys[lane], self.state(lane), data);
+    fn finish(&mut self, way: usize, _: &'k Schedule, data: &mut [u8], _: &Alone<'_>) {
+        rest(self.keys[way], self.state(way), data);
     }
 }
 
 /// # Safety
-/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX2.
+/// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn run_avx2(kernel: &mut SealGather<'_>, rows: &mut Rows<L>, chunks: usize) {
     // SAFETY: the contract of this function is that of `go`, and it has the features of Y; four times eight
-    // lanes.
+    // ways.
     unsafe { kernel.go::<Y, 4>(rows, chunks) }
 }
 
 /// # Safety
-/// The contract of [`LaneKernel::crypt_chunks`]; the CPU has AVX-512 F and BW.
+/// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX-512 F and BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_avx512(kernel: &mut SealGather<'_>, rows: &mut Rows<L>, chunks: usize) {
     // SAFETY: the contract of this function is that of `go`, and it has the features of Z; two times sixteen
-    // lanes.
+    // ways.
     unsafe { kernel.go::<Z, 2>(rows, chunks) }
 }
 

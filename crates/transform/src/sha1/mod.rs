@@ -8,12 +8,12 @@ pub(crate) mod ways;
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
-use crate::hash::HashLanes;
+use crate::hash::HashWays;
 #[cfg(target_arch = "x86_64")]
 use crate::hash::ways::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::word::Counted;
 
 /// SHA-1 as the catalogue knows it.
@@ -46,25 +46,25 @@ pub(crate) static HASH: Hash = Hash {
     },
     has_instructions: |features| native(features).is_some(),
     traced: reference::compress::<Counted>,
-    lane_cost: |features, _| match (features.avx512, features.avx2, features.sha) {
-        (None, None, _) => LaneCost::NEVER,
+    ways_cost: |features, _| match (features.avx512, features.avx2, features.sha) {
+        (None, None, _) => WaysCost::NEVER,
         // With the SHA extensions single messages are fast.
-        (_, _, Some(_)) => LaneCost { few: 4, fixed_bytes: 352, job_bytes: 32 },
-        _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+        (_, _, Some(_)) => WaysCost { few: 4, fixed_bytes: 352, job_bytes: 32 },
+        _ => WaysCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
     },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features, _| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(HashLanes {
+    ways: |features, _| match (features.avx512, features.avx2) {
+        (Some(_), _) => Some(HashWays {
             widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
             drive: drive_avx512::<ways::Sha1, 5>,
         }),
         (_, Some(_)) => {
-            Some(HashLanes { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<ways::Sha1, 5> })
+            Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<ways::Sha1, 5> })
         }
         _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
-    lanes: |_, _| None,
+    ways: |_, _| None,
 };
 
 /// FIPS 180-4 section 5.3.1.

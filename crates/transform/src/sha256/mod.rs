@@ -10,9 +10,9 @@ use crate::facts::{ByteOrder, Facts, Standing};
 use crate::hash::ways::Rounds;
 #[cfg(target_arch = "x86_64")]
 use crate::hash::ways::{drive_avx2, drive_avx512};
-use crate::hash::{self, Compress, Hash, HashLanes};
+use crate::hash::{self, Compress, Hash, HashWays};
 use crate::isa::{Features, Tier};
-use crate::order::LaneCost;
+use crate::order::WaysCost;
 use crate::word::Counted;
 
 /// SHA-256 as the catalogue knows it.
@@ -57,7 +57,7 @@ pub(crate) static HASH_224: Hash = hash("sha224", INITIAL_224, kernels::<ways::S
 const fn hash(
     name: &'static str,
     initial: [u32; 8],
-    lanes: fn(Features, usize) -> Option<HashLanes>,
+    ways: fn(Features, usize) -> Option<HashWays>,
 ) -> Hash {
     Hash {
         name,
@@ -71,47 +71,47 @@ const fn hash(
         },
         has_instructions: |features| native(features).is_some(),
         traced: reference::compress::<Counted>,
-        lane_cost: |features, messages| match (features.avx512, features.avx2, features.sha) {
+        ways_cost: |features, messages| match (features.avx512, features.avx2, features.sha) {
             (_, Some(_), Some(_)) if is_for_pairs(features, messages) => {
-                LaneCost { few: 1, fixed_bytes: 768, job_bytes: 16 }
+                WaysCost { few: 1, fixed_bytes: 768, job_bytes: 16 }
             }
-            (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 576, job_bytes: 16 },
-            (_, None, _) => LaneCost::NEVER,
-            _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+            (Some(_), _, Some(_)) => WaysCost { few: 6, fixed_bytes: 576, job_bytes: 16 },
+            (_, None, _) => WaysCost::NEVER,
+            _ => WaysCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
         },
-        lanes,
+        ways,
     }
 }
 
-/// The most messages that go in pairs by the instructions where there is AVX-512 too. Sixteen lanes take as long as 8 to 9 messages in
+/// The most messages that go in pairs by the instructions where there is AVX-512 too. Sixteen ways take as long as 8 to 9 messages in
 /// pairs on Zen 5, and as 14 on Zen 4, whose vectors take two turns.
 const PAIRED_MOST: usize = 10;
 
-/// Returns whether so many messages go in pairs by the instructions, if there are any: eight lanes of AVX2 are slower.
+/// Returns whether so many messages go in pairs by the instructions, if there are any: eight ways of AVX2 are slower.
 fn is_for_pairs(features: Features, messages: usize) -> bool {
     features.avx512.is_none() || messages <= PAIRED_MOST
 }
 
-/// Returns the lane kernels, which begin with the state of one of the functions.
+/// Returns the multi-way kernels, which begin with the state of one of the functions.
 #[cfg(target_arch = "x86_64")]
-fn kernels<R: Rounds<8>>(features: Features, messages: usize) -> Option<HashLanes> {
+fn kernels<R: Rounds<8>>(features: Features, messages: usize) -> Option<HashWays> {
     match (features.avx512, features.avx2, features.sha) {
         (_, Some(_), Some(_)) if is_for_pairs(features, messages) => {
-            Some(HashLanes { widths: &[ni::PAIR], drive: drive_avx2::<R, 8> })
+            Some(HashWays { widths: &[ni::PAIR], drive: drive_avx2::<R, 8> })
         }
-        (Some(_), _, _) => Some(HashLanes {
+        (Some(_), _, _) => Some(HashWays {
             widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
             drive: drive_avx512::<R, 8>,
         }),
         (_, Some(_), _) => {
-            Some(HashLanes { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<R, 8> })
+            Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<R, 8> })
         }
         _ => None,
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn kernels<R: Rounds<8>>(_: Features, _: usize) -> Option<HashLanes> {
+fn kernels<R: Rounds<8>>(_: Features, _: usize) -> Option<HashWays> {
     None
 }
 

@@ -3,17 +3,17 @@
 //! The instructions of one message wait for each other; those of a second one fill the gaps, and two already take all that the
 //! execution units have. All 64 steps are written out: in a loop, the schedule would lie in memory.
 //!
-//! `unsafe`: intrinsics; [`super::native`] and the descriptor's lanes give these functions out only with the [`crate::isa::ShaNi`]
-//! token. Lane pointers have the contracts of [`crate::hash::ways::Absorb`] and `Outer`.
+//! `unsafe`: intrinsics; [`super::native`] and the descriptor's ways give these functions out only with the [`crate::isa::ShaNi`]
+//! token. Ways' pointers have the contracts of [`crate::hash::ways::Absorb`] and `Outer`.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::CONSTANTS;
-use crate::hash::ways::{LaneState, MAX_LANES, Rows, Width};
+use crate::hash::ways::{WaysState, MAX_WAYS, Rows, Width};
 
 /// Two messages side by side.
-pub(crate) const PAIR: Width = Width { lanes: 2, absorb: absorb_pair, outer: outer_pair };
+pub(crate) const PAIR: Width = Width { ways: 2, absorb: absorb_pair, outer: outer_pair };
 
 /// The state of a message as the instructions take it, high word first.
 #[derive(Clone, Copy)]
@@ -129,34 +129,34 @@ unsafe fn absorb_two(states: &mut [[u32; 8]; 2], rows: [*const u8; 2], blocks: u
 /// See [`crate::hash::ways::Absorb`].
 ///
 /// # Safety
-/// The contract of [`crate::hash::ways::Absorb`], for two lanes; the CPU has the SHA extensions, SSE4.1
+/// The contract of [`crate::hash::ways::Absorb`], for two ways; the CPU has the SHA extensions, SSE4.1
 /// and SSSE3.
-unsafe fn absorb_pair(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
-    let mut states = [state.lane(0), state.lane(1)];
+unsafe fn absorb_pair(state: &mut WaysState, rows: &mut Rows, blocks: usize) {
+    let mut states = [state.way(0), state.way(1)];
     let mut left = blocks;
     while left > 0 {
         let straight = rows.straight(0..2, left);
-        // SAFETY: the contract of Absorb: the rows are readable, and so many blocks of each lane are in one
+        // SAFETY: the contract of Absorb: the rows are readable, and so many blocks of each way are in one
         // piece; the features.
         unsafe { absorb_two(&mut states, [rows.next[0], rows.next[1]], straight) };
         rows.advance(0..2, straight);
         left -= straight;
     }
-    state.set_lane(0, 8, &states[0]);
-    state.set_lane(1, 8, &states[1]);
+    state.set_way(0, 8, &states[0]);
+    state.set_way(1, 8, &states[1]);
 }
 
 /// See [`crate::hash::ways::Outer`].
 ///
 /// # Safety
-/// The contract of [`crate::hash::ways::Outer`], for two lanes: 32 bytes at each of the first two
+/// The contract of [`crate::hash::ways::Outer`], for two ways: 32 bytes at each of the first two
 /// `states` are readable, and 32 at each of the first two `outputs` are writable. The CPU has the SHA
 /// extensions, SSE4.1 and SSSE3.
 #[target_feature(enable = "sha,sse4.1,ssse3")]
-unsafe fn outer_pair(digests: &LaneState, states: &[*const u8; MAX_LANES], outputs: &[*mut u8; MAX_LANES]) {
+unsafe fn outer_pair(digests: &WaysState, states: &[*const u8; MAX_WAYS], outputs: &[*mut u8; MAX_WAYS]) {
     let swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    let words = |lane: usize| {
-        let digest = digests.lane(lane).map(u32::cast_signed);
+    let words = |way: usize| {
+        let digest = digests.way(way).map(u32::cast_signed);
         [
             _mm_setr_epi32(digest[0], digest[1], digest[2], digest[3]),
             _mm_setr_epi32(digest[4], digest[5], digest[6], digest[7]),
@@ -166,7 +166,7 @@ unsafe fn outer_pair(digests: &LaneState, states: &[*const u8; MAX_LANES], outpu
         ]
     };
     // SAFETY: the contract: 32 bytes at the state are readable; any alignment.
-    let state = |lane: usize| load(&unsafe { states[lane].cast::<[u32; 8]>().read_unaligned() });
+    let state = |way: usize| load(&unsafe { states[way].cast::<[u32; 8]>().read_unaligned() });
     let (mut w, mut x, mut s, mut t) = (words(0), words(1), state(0), state(1));
     compress!(s w, t x);
     for (state, output) in [s, t].into_iter().zip(outputs) {

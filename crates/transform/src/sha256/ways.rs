@@ -1,11 +1,11 @@
-//! SHA-256 over vectors: one lane is the generic tier, and eight or sixteen are the batch tier.
+//! SHA-256 over vectors: one way is the generic tier, and eight or sixteen are the batch tier.
 //!
-//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::ways::Absorb`]'s.
+//! `unsafe`: kernels read through ways' pointers whose contract is [`crate::hash::ways::Absorb`]'s.
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
 use crate::hash::Hash;
-use crate::hash::ways::{self, Rounds, lane_kernels, load_half};
+use crate::hash::ways::{self, Rounds, ways_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -108,7 +108,7 @@ pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
     ways::one::<Sha256, 8>(state, data);
 }
 
-lane_kernels! { Sha256:
+ways_kernels! { Sha256:
     avx512_16 = "avx512f,avx512bw", crate::simd::avx512::Z, 1;
     avx512_32 = "avx512f,avx512bw", crate::simd::avx512::Z, 2;
     avx2_8 = "avx2", crate::simd::avx2::Y, 1;

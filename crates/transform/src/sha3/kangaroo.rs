@@ -81,9 +81,9 @@ impl Tree {
         let mut ends = [[0; 168]; L];
         for group in chunks.chunks(L * CHUNK_BYTES) {
             let chunk =
-                |lane: usize| &group[CHUNK_BYTES * lane.min(group.len() / CHUNK_BYTES - 1)..][..CHUNK_BYTES];
+                |way: usize| &group[CHUNK_BYTES * way.min(group.len() / CHUNK_BYTES - 1)..][..CHUNK_BYTES];
             let mut states = States([[0; L]; 25]);
-            let rows = core::array::from_fn(|lane| chunk(lane).as_ptr());
+            let rows = core::array::from_fn(|way| chunk(way).as_ptr());
             // SAFETY: the contract for the features; every row is a chunk.
             unsafe { kernel(&mut states, &rows, leaf, whole) };
             let is_first = self.chunks == 0;
@@ -91,21 +91,21 @@ impl Tree {
                 self.node = Absorbing::from_state(self.sponge, states.0.map(|row| [row[0]]));
                 self.node.absorb(&chunk(0)[whole * rate..]).absorb(&FIRST);
             }
-            for (lane, end) in ends.iter_mut().enumerate() {
-                let rest = &chunk(lane)[whole * rate..];
+            for (way, end) in ends.iter_mut().enumerate() {
+                let rest = &chunk(way)[whole * rate..];
                 end[..rest.len()].copy_from_slice(rest);
                 end[rest.len()..].fill(0);
                 end[rest.len()] = LEAF;
                 end[rate - 1] |= LAST_BIT;
             }
-            let rows = core::array::from_fn(|lane| ends[lane].as_ptr());
+            let rows = core::array::from_fn(|way| ends[way].as_ptr());
             // SAFETY: the contract for the features; every row has a block.
             unsafe { kernel(&mut states, &rows, leaf, 1) };
             let count = group.len() / CHUNK_BYTES;
-            for lane in usize::from(is_first)..count {
+            for way in usize::from(is_first)..count {
                 let mut value = [0; 64];
                 for (bytes, row) in value.as_chunks_mut::<8>().0.iter_mut().zip(&states.0) {
-                    *bytes = row[lane].to_le_bytes();
+                    *bytes = row[way].to_le_bytes();
                 }
                 self.node.absorb(&value[..self.value_bytes]);
             }

@@ -18,7 +18,7 @@ use crate::hash;
 use crate::isa::{Features, Tier};
 use crate::job::DigestJob;
 use crate::keccak::{self, SHA3_256 as SPONGE_256, SHA3_512 as SPONGE_512, Sponge, reference};
-use crate::order::{LaneCost, Totals};
+use crate::order::{WaysCost, Totals};
 
 /// A function of the family.
 struct Function {
@@ -124,14 +124,14 @@ const fn own<const N: usize>() -> OwnDigest {
         tier: |tier, features| {
             let function = &FUNCTIONS[N];
             let has_library = function.library.is_some() && features.have_libraries();
-            // A single message has chunks for the lanes.
-            let has_lanes = function.value_bytes.is_some() && features.avx2.is_some();
-            if has_library || has_lanes { tier } else { tier.min(Tier::Generic) }
+            // A single message has chunks for the ways.
+            let has_ways = function.value_bytes.is_some() && features.avx2.is_some();
+            if has_library || has_ways { tier } else { tier.min(Tier::Generic) }
         },
         digest: |features, tier, job| one(&FUNCTIONS[N], features, tier, job),
         trace: |_, _, _| None,
         together: Some(Together {
-            cost: lane_cost::<N>,
+            cost: ways_cost::<N>,
             run: |features, few, jobs, order| {
                 abreast::run(&FUNCTIONS[N], features, few, jobs, order);
             },
@@ -159,13 +159,13 @@ fn one(function: &Function, features: Features, tier: Tier, job: &mut DigestJob<
     }
 }
 
-/// Returns the cost of lanes in bytes of single messages, which functions of half the rounds have twice as many of in the same time.
+/// Returns the cost of ways in bytes of single messages, which functions of half the rounds have twice as many of in the same time.
 /// Four permutations by AVX2 take the time of 1.6 of AWS-LC's, and eight by AVX-512 that of 1.4, so that two messages gain already.
 /// A processor without vectors gains nothing.
-fn lane_cost<const N: usize>(features: Features, _: Totals) -> Option<LaneCost> {
+fn ways_cost<const N: usize>(features: Features, _: Totals) -> Option<WaysCost> {
     let speed = (keccak::ROUNDS / FUNCTIONS[N].sponge.rounds) as u32;
     let cost = |fixed_bytes, job_bytes| {
-        Some(LaneCost { few: 1, fixed_bytes: speed * fixed_bytes, job_bytes: speed * job_bytes })
+        Some(WaysCost { few: 1, fixed_bytes: speed * fixed_bytes, job_bytes: speed * job_bytes })
     };
     match (features.avx512, features.avx2) {
         (Some(_), _) => cost(256, 32),

@@ -7,7 +7,7 @@ use crate::debug_only;
 use crate::dispatch::Kernels;
 use crate::keccak::alone::Absorbing;
 
-/// Chunks of one message that are collected before they are absorbed: lanes of the widest kernel.
+/// Chunks of one message that are collected before they are absorbed: ways of the widest kernel.
 const COLLECTED: usize = 8;
 
 /// A digest in progress; what it holds of the message is not wiped.

@@ -13,7 +13,7 @@ use crate::simd::{memory, methods, op};
 /// A word of each message.
 pub(crate) trait Longs: Copy {
     /// Messages.
-    const LANES: usize;
+    const WAYS: usize;
     /// Returns the same word for all.
     fn splat(word: u64) -> Self;
     /// Sums modulo 2^64.
@@ -32,25 +32,25 @@ pub(crate) trait Longs: Copy {
     /// Reads a word of each.
     ///
     /// # Safety
-    /// `LANES` words at `from` are readable, and `from` is aligned for a word. The CPU has the vector's
+    /// `WAYS` words at `from` are readable, and `from` is aligned for a word. The CPU has the vector's
     /// features, as for all methods.
     unsafe fn load(from: *const u64) -> Self;
 
     /// Writes a word of each.
     ///
     /// # Safety
-    /// `LANES` words at `to` are writable, and `to` is aligned for a word.
+    /// `WAYS` words at `to` are writable, and `to` is aligned for a word.
     unsafe fn store(self, to: *mut u64);
 
     /// Reads eight big-endian words of each message.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 64 readable bytes at each plus `offset`, with any alignment.
+    /// `rows` has `WAYS` pointers, with 64 readable bytes at each plus `offset`, with any alignment.
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8];
 }
 
 impl Longs for u64 {
-    const LANES: usize = 1;
+    const WAYS: usize = 1;
     #[inline(always)]
     fn splat(word: u64) -> Self {
         word
@@ -129,7 +129,7 @@ impl Four {
 
 #[cfg(target_arch = "x86_64")]
 impl Longs for Four {
-    const LANES: usize = 4;
+    const WAYS: usize = 4;
     methods! {
         splat(word: u64) = _mm256_set1_epi64x(word.cast_signed());
         add(self, other: Self) = _mm256_add_epi64(self.0, other.0);
@@ -152,9 +152,9 @@ impl Longs for Four {
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
         let half = |offset: usize| {
-            Self::transpose([0, 1, 2, 3].map(|lane| {
+            Self::transpose([0, 1, 2, 3].map(|way| {
                 op!({
-                    let bytes = _mm256_loadu_si256((*rows.add(lane)).add(offset).cast());
+                    let bytes = _mm256_loadu_si256((*rows.add(way)).add(offset).cast());
                     let order = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
                     _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(order))
                 })
@@ -167,7 +167,7 @@ impl Longs for Four {
 
 #[cfg(target_arch = "x86_64")]
 impl Longs for Eight {
-    const LANES: usize = 8;
+    const WAYS: usize = 8;
     methods! {
         splat(word: u64) = _mm512_set1_epi64(word.cast_signed());
         add(self, other: Self) = _mm512_add_epi64(self.0, other.0);
@@ -182,9 +182,9 @@ impl Longs for Eight {
     /// `rows` has eight pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX-512 F and BW.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
-        let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|lane| {
+        let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(|way| {
             op!({
-                let bytes = _mm512_loadu_si512((*rows.add(lane)).add(offset).cast());
+                let bytes = _mm512_loadu_si512((*rows.add(way)).add(offset).cast());
                 let order = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
                 _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(order))
             })

@@ -16,7 +16,7 @@ use crate::facts::{ByteOrder, Facts, Standing};
 use crate::hash;
 use crate::isa::{Features, Tier};
 use crate::key::OwnKey;
-use crate::order::{LaneCost, Totals};
+use crate::order::{WaysCost, Totals};
 
 /// SHA-384 as the catalogue knows it.
 pub(crate) static SHA384: DigestDescriptor = DigestDescriptor {
@@ -68,7 +68,7 @@ const fn own<const BITS: usize>() -> OwnDigest {
             job.output[BITS / 8..].fill(0);
         },
         trace: |_, _, _| None,
-        together: Some(Together { cost: lane_cost, run: abreast::run_widest::<BITS> }),
+        together: Some(Together { cost: ways_cost, run: abreast::run_widest::<BITS> }),
     }
 }
 
@@ -88,31 +88,31 @@ pub(crate) const fn own_hmac<const BITS: usize>() -> OwnDigest {
             }
             job.output[BITS / 8..].fill(0);
         },
-        together: Some(Together { cost: hmac_lane_cost, run: abreast::run_widest::<BITS> }),
+        together: Some(Together { cost: hmac_ways_cost, run: abreast::run_widest::<BITS> }),
         ..own::<BITS>()
     }
 }
 
-/// Returns the cost of several messages of SHA-384 or SHA-512 in lanes, measured against AWS-LC.
-fn lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
+/// Returns the cost of several messages of SHA-384 or SHA-512 side by side, measured against AWS-LC.
+fn ways_cost(features: Features, of: Totals) -> Option<WaysCost> {
     match (features.avx512, features.avx2) {
         // All end with their first block.
         (Some(_), _) if of.longest < BLOCK - LENGTH_BYTES => {
-            Some(LaneCost { few: 4, fixed_bytes: 0, job_bytes: 0 })
+            Some(WaysCost { few: 4, fixed_bytes: 0, job_bytes: 0 })
         }
-        (Some(_), _) => Some(LaneCost { few: 2, fixed_bytes: 960, job_bytes: 64 }),
-        (_, Some(_)) => Some(LaneCost { few: 3, fixed_bytes: 2048, job_bytes: 64 }),
+        (Some(_), _) => Some(WaysCost { few: 2, fixed_bytes: 960, job_bytes: 64 }),
+        (_, Some(_)) => Some(WaysCost { few: 3, fixed_bytes: 2048, job_bytes: 64 }),
         _ => None,
     }
 }
 
-/// Returns the cost with HMAC: every message has one more block than for [`lane_cost`], the outer hash's.
-fn hmac_lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
-    let cost = lane_cost(features, of)?;
+/// Returns the cost with HMAC: every message has one more block than for [`ways_cost`], the outer hash's.
+fn hmac_ways_cost(features: Features, of: Totals) -> Option<WaysCost> {
+    let cost = ways_cost(features, of)?;
     if features.avx512.is_none() {
         return Some(cost);
     }
-    Some(LaneCost { few: 2, fixed_bytes: cost.fixed_bytes.min(768), ..cost })
+    Some(WaysCost { few: 2, fixed_bytes: cost.fixed_bytes.min(768), ..cost })
 }
 
 /// Bytes of a block.

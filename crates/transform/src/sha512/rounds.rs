@@ -6,24 +6,24 @@
 use super::longs::Longs;
 use super::{BLOCK, CONSTANTS};
 
-/// States, word by word across lanes.
+/// States, word by word across ways.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 pub(crate) struct States<const L: usize>(pub(crate) [[u64; L]; 8]);
 
-/// Pointers to each lane's next block.
+/// Pointers to each way's next block.
 pub(crate) type Rows<const L: usize> = [*const u8; L];
 
-/// Absorbs that many blocks of every lane.
+/// Absorbs that many blocks of every way.
 ///
 /// # Safety
 /// The CPU has the kernel's features; every row has that many readable blocks.
 pub(crate) type Absorb<const L: usize> = unsafe fn(&mut States<L>, &Rows<L>, usize);
 
-/// Absorbs one block of `G` groups of lanes.
+/// Absorbs one block of `G` groups of ways.
 ///
 /// # Safety
-/// `rows` has `G * V::LANES` pointers, with 128 readable bytes at each plus `offset`, with any alignment. The
+/// `rows` has `G * V::WAYS` pointers, with 128 readable bytes at each plus `offset`, with any alignment. The
 /// CPU has the features of `V`.
 #[inline(always)]
 unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const *const u8, offset: usize) {
@@ -44,9 +44,9 @@ unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const 
             for n in 0..G {
                 let w = &mut w[n];
                 if T == 0 || T == 8 {
-                    // SAFETY: the contract: LANES rows from n * LANES on, with a block there, of which this
+                    // SAFETY: the contract: WAYS rows from n * WAYS on, with a block there, of which this
                     // is a half.
-                    let words = unsafe { V::load_rows(rows.add(n * V::LANES), offset + 8 * T) };
+                    let words = unsafe { V::load_rows(rows.add(n * V::WAYS), offset + 8 * T) };
                     w[T % 16..].iter_mut().zip(words).for_each(|(w, word)| *w = word);
                 }
                 if T >= 16 {
@@ -76,7 +76,7 @@ unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const 
     }
 }
 
-/// See [`Absorb`]; `G * V::LANES` is `L`.
+/// See [`Absorb`]; `G * V::WAYS` is `L`.
 ///
 /// # Safety
 /// The contract of [`Absorb`]: `128 * count` bytes at each row are readable, with any alignment, and the CPU
@@ -87,12 +87,12 @@ unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
     rows: &Rows<L>,
     count: usize,
 ) {
-    const { assert!(G * V::LANES == L) }
+    const { assert!(G * V::WAYS == L) }
     let mut state = [[V::splat(0); G]; 8];
     for (groups, row) in state.iter_mut().zip(&states.0) {
         for (n, group) in groups.iter_mut().enumerate() {
             // SAFETY: group n of a row of L words.
-            *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
+            *group = unsafe { V::load(row.as_ptr().add(n * V::WAYS)) };
         }
     }
     for number in 0..count {
@@ -102,7 +102,7 @@ unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
     for (groups, row) in state.iter().zip(&mut states.0) {
         for (n, group) in groups.iter().enumerate() {
             // SAFETY: group n of a row of L words.
-            unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
+            unsafe { group.store(row.as_mut_ptr().add(n * V::WAYS)) };
         }
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn one(state: &mut [u64; 8], data: &[u8]) {
     *state = states.0.map(|[word]| word);
 }
 
-/// Runs eight lanes of AVX-512, or two times eight.
+/// Runs eight ways by AVX-512, or two times eight.
 ///
 /// # Safety
 /// The contract of [`Absorb`]: `128 * count` bytes at each row are readable. The CPU has AVX-512 F and BW.
@@ -139,7 +139,7 @@ pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
     unsafe { blocks::<super::longs::Eight, G, L>(states, rows, count) }
 }
 
-/// Absorbs blocks in four lanes of AVX2.
+/// Absorbs blocks four ways at once by AVX2.
 ///
 /// # Safety
 /// The contract of [`Absorb`]: `128 * count` bytes at each row are readable. The CPU has AVX2.

@@ -1,4 +1,4 @@
-//! Eight 32-bit lanes or 256 bit planes in a ymm register.
+//! Eight 32-bit elements or 256 bit planes in a ymm register.
 //!
 //! `unsafe`: intrinsics need the features proved by [`crate::isa::Avx2`]; see the contract in [`super`].
 #![allow(unsafe_code)]
@@ -66,7 +66,7 @@ impl Y {
 }
 
 impl Words for Y {
-    const LANES: usize = 8;
+    const WAYS: usize = 8;
     methods! {
         splat(value: u32) = _mm256_set1_epi32(value as i32);
         add(self, other: Self) = _mm256_add_epi32(self.0, other.0);
@@ -99,19 +99,19 @@ impl Words for Y {
     /// `rows` has eight pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
-        let mut lanes = [<Self as Words>::splat(0); 8];
-        for (lane, row) in lanes.iter_mut().enumerate() {
-            *row = op!(_mm256_loadu_si256((*rows.add(lane)).add(offset).cast()));
+        let mut ways = [<Self as Words>::splat(0); 8];
+        for (way, row) in ways.iter_mut().enumerate() {
+            *row = op!(_mm256_loadu_si256((*rows.add(way)).add(offset).cast()));
         }
-        Self::transpose(lanes)
+        Self::transpose(ways)
     }
     /// # Safety
     /// `rows` has eight pointers, with 32 writable bytes at each plus `offset`. The CPU has AVX2.
     #[inline(always)]
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
-        for (lane, row) in Self::transpose(words).into_iter().enumerate() {
-            // SAFETY: the contract: 32 bytes of the lane's row; the module's contract for the features.
-            unsafe { _mm256_storeu_si256((*rows.add(lane)).add(offset).cast(), row.0) };
+        for (way, row) in Self::transpose(words).into_iter().enumerate() {
+            // SAFETY: the contract: 32 bytes of the way's row; the module's contract for the features.
+            unsafe { _mm256_storeu_si256((*rows.add(way)).add(offset).cast(), row.0) };
         }
     }
 }

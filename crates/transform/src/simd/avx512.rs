@@ -1,4 +1,4 @@
-//! Sixteen 32-bit lanes or 512 bit planes in a zmm register.
+//! Sixteen 32-bit elements or 512 bit planes in a zmm register.
 //!
 //! `unsafe`: intrinsics need the features proved by [`crate::isa::Avx512`]; see the contract in [`super`].
 #![allow(unsafe_code)]
@@ -97,7 +97,7 @@ impl Z {
         let mut pairs = rows;
         for i in 0..4 {
             let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
-            // The 128-bit lane q of pairs[2i + j] is word 2q + j of rows 2i and 2i + 1.
+            // The 128-bit part q of pairs[2i + j] is word 2q + j of rows 2i and 2i + 1.
             pairs[2 * i] = op!(_mm512_unpacklo_epi64(a, b));
             pairs[2 * i + 1] = op!(_mm512_unpackhi_epi64(a, b));
         }
@@ -118,7 +118,7 @@ impl Z {
 }
 
 impl Words for Z {
-    const LANES: usize = 16;
+    const WAYS: usize = 16;
     methods! {
         splat(value: u32) = _mm512_set1_epi32(value as i32);
         add(self, other: Self) = _mm512_add_epi32(self.0, other.0);
@@ -134,43 +134,43 @@ impl Words for Z {
         );
     }
     memory!(u32: _mm512_loadu_si512, _mm512_storeu_si512);
-    // Lanes come in pairs that are joined while they load: halves of rows save a quarter of the shuffles.
+    // Ways come in pairs that are joined while they load: halves of rows save a quarter of the shuffles.
     /// # Safety
     /// `rows` has sixteen pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
-        let half = |lane: usize| {
-            op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(lane)).add(offset).cast())))
+        let half = |way: usize| {
+            op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(way)).add(offset).cast())))
         };
-        let mut lanes = [<Self as Words>::splat(0); 8];
-        for (l, pair) in lanes.iter_mut().enumerate() {
-            let lane = l % 4 + 8 * (l / 4);
-            *pair = op!(_mm512_inserti64x4::<1>(half(lane).0, _mm512_castsi512_si256(half(lane + 4).0)));
+        let mut ways = [<Self as Words>::splat(0); 8];
+        for (l, pair) in ways.iter_mut().enumerate() {
+            let way = l % 4 + 8 * (l / 4);
+            *pair = op!(_mm512_inserti64x4::<1>(half(way).0, _mm512_castsi512_si256(half(way + 4).0)));
         }
-        Self::transpose_pairs(lanes)
+        Self::transpose_pairs(ways)
     }
     /// # Safety
     /// `rows` has sixteen pointers, with 64 readable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
-        let mut lanes = [<Self as Words>::splat(0); 16];
-        for (lane, row) in lanes.iter_mut().enumerate() {
-            *row = op!(_mm512_loadu_si512((*rows.add(lane)).add(offset).cast()));
+        let mut ways = [<Self as Words>::splat(0); 16];
+        for (way, row) in ways.iter_mut().enumerate() {
+            *row = op!(_mm512_loadu_si512((*rows.add(way)).add(offset).cast()));
         }
-        Self::transpose(lanes)
+        Self::transpose(ways)
     }
     /// # Safety
     /// `rows` has sixteen pointers, with 32 writable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
         let quads = Self::transpose_quads(words);
-        // The order is words 0 to 3 of a lane, then 4 to 7, and likewise for the lane four further on.
+        // The order is words 0 to 3 of a way, then 4 to 7, and likewise for the way four further on.
         let low: Self = op!(_mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11));
         let high: Self = op!(_mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15));
-        for lane in 0..4 {
-            for (first, order) in [(lane, low), (lane + 8, high)] {
-                let pair: Self = op!(_mm512_permutex2var_epi64(quads[lane].0, order.0, quads[lane + 4].0));
-                // SAFETY: the contract: 32 bytes of both lanes' rows; the module's contract for the features.
+        for way in 0..4 {
+            for (first, order) in [(way, low), (way + 8, high)] {
+                let pair: Self = op!(_mm512_permutex2var_epi64(quads[way].0, order.0, quads[way + 4].0));
+                // SAFETY: the contract: 32 bytes of both ways' rows; the module's contract for the features.
                 unsafe {
                     let (row, other) = ((*rows.add(first)).add(offset), (*rows.add(first + 4)).add(offset));
                     _mm256_storeu_si256(row.cast(), _mm512_castsi512_si256(pair.0));

@@ -1,4 +1,4 @@
-//! Vectors for kernels: the same kernel source runs on one word, eight lanes of AVX2 or sixteen of AVX-512.
+//! Vectors for kernels: the same kernel source runs on one word, eight words of AVX2 or sixteen of AVX-512.
 //!
 //! Every method is `#[inline(always)]` and its intrinsics become single instructions only inside a function that
 //! enables the features. **Contract of every method of a vector type, safe or not: it is reached only from kernels
@@ -166,10 +166,10 @@ const fn cost_of_two(table: u8) -> u32 {
     }
 }
 
-/// Lanes of 32-bit words, one message per lane.
+/// Vectors of 32-bit words, one message a word.
 pub(crate) trait Words: Bits {
     /// Messages side by side.
-    const LANES: usize;
+    const WAYS: usize;
     fn splat(value: u32) -> Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -180,30 +180,30 @@ pub(crate) trait Words: Bits {
     fn shr<const N: u32>(self) -> Self;
     fn swap_bytes(self) -> Self;
 
-    /// Reads `LANES` words, with any alignment.
+    /// Reads `WAYS` words, with any alignment.
     ///
     /// # Safety
-    /// `LANES` words at `from` are readable.
+    /// `WAYS` words at `from` are readable.
     unsafe fn load(from: *const u32) -> Self;
 
-    /// Writes `LANES` words, with any alignment.
+    /// Writes `WAYS` words, with any alignment.
     ///
     /// # Safety
-    /// `LANES` words at `to` are writable.
+    /// `WAYS` words at `to` are writable.
     unsafe fn store(self, to: *mut u32);
 
-    /// Reads 32 bytes at `rows[lane] + offset` of every lane and turns them into eight vectors, the w-th of which
-    /// holds each lane's w-th little-endian word.
+    /// Reads 32 bytes at `rows[way] + offset` of every way and turns them into eight vectors, the w-th of which
+    /// holds each way's w-th little-endian word.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 32 readable bytes at each plus `offset`.
+    /// `rows` has `WAYS` pointers, with 32 readable bytes at each plus `offset`.
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8];
 
-    /// Reads 64 bytes at `rows[lane] + offset` of every lane and turns them into sixteen vectors, the w-th of
-    /// which holds each lane's w-th little-endian word.
+    /// Reads 64 bytes at `rows[way] + offset` of every way and turns them into sixteen vectors, the w-th of
+    /// which holds each way's w-th little-endian word.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 64 readable bytes at each plus `offset`.
+    /// `rows` has `WAYS` pointers, with 64 readable bytes at each plus `offset`.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
         let mut words = [Self::splat(0); 16];
@@ -214,16 +214,16 @@ pub(crate) trait Words: Bits {
         words
     }
 
-    /// Writes 32 bytes per lane, the inverse of [`Self::load_half_rows`].
+    /// Writes 32 bytes per way, the inverse of [`Self::load_half_rows`].
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 32 writable bytes at each plus `offset`.
+    /// `rows` has `WAYS` pointers, with 32 writable bytes at each plus `offset`.
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize);
 
-    /// Writes 64 bytes per lane, the inverse of [`Self::load_rows`].
+    /// Writes 64 bytes per way, the inverse of [`Self::load_rows`].
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers, with 64 writable bytes at each plus `offset`.
+    /// `rows` has `WAYS` pointers, with 64 writable bytes at each plus `offset`.
     #[inline(always)]
     unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
         for (half, words) in words.as_chunks::<8>().0.iter().enumerate() {

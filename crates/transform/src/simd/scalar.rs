@@ -21,7 +21,7 @@ macro_rules! bits {
 bits!(u32 u64);
 
 impl Words for u32 {
-    const LANES: usize = 1;
+    const WAYS: usize = 1;
     #[inline(always)]
     fn splat(value: u32) -> Self {
         value

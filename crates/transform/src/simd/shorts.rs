@@ -1,4 +1,4 @@
-//! Lanes of 16-bit words, one message per lane: sixteen of AVX2, thirty-two of AVX-512.
+//! Vectors of 16-bit words, one message a word: sixteen of AVX2, thirty-two of AVX-512.
 //!
 //! `unsafe`: intrinsics need proved features; see the contract in [`super`].
 #![allow(unsafe_code)]
@@ -9,10 +9,10 @@ use super::avx2::Y;
 use super::avx512::Z;
 use super::{Bits, Words, methods, op};
 
-/// Lanes of 16-bit words.
+/// Vectors of 16-bit words.
 pub(crate) trait Shorts: Words {
     /// Messages side by side.
-    const SHORTS: usize = 2 * Self::LANES;
+    const SHORTS: usize = 2 * Self::WAYS;
     fn zero() -> Self;
     fn add16(self, other: Self) -> Self;
 
@@ -33,22 +33,22 @@ pub(crate) trait Shorts: Words {
     /// Returns the low halves of the 32-bit words of `even` and `odd` side by side, and the high halves likewise.
     fn halves(even: Self, odd: Self) -> (Self, Self);
 
-    /// Reads 64 bytes at `rows[lane] + offset` of every lane and turns them into 32 vectors, the w-th of which holds
-    /// each lane's w-th little-endian word.
+    /// Reads 64 bytes at `rows[way] + offset` of every way and turns them into 32 vectors, the w-th of which holds
+    /// each way's w-th little-endian word.
     ///
     /// # Safety
     /// `rows` has `SHORTS` pointers, with 64 readable bytes at each plus `offset`.
     #[inline(always)]
     unsafe fn load_short_rows(rows: *const *const u8, offset: usize, words: &mut [Self; 32]) {
-        // SAFETY: the contract: the first LANES rows, then as many more, each with 64 bytes at `offset`.
+        // SAFETY: the contract: the first WAYS rows, then as many more, each with 64 bytes at `offset`.
         let (even, odd) =
-            unsafe { (Self::load_rows(rows, offset), Self::load_rows(rows.add(Self::LANES), offset)) };
+            unsafe { (Self::load_rows(rows, offset), Self::load_rows(rows.add(Self::WAYS), offset)) };
         for w in 0..16 {
             (words[2 * w], words[2 * w + 1]) = Self::halves(even[w], odd[w]);
         }
     }
 
-    /// Writes 64 bytes per lane, the inverse of [`Self::load_short_rows`] at offset 0.
+    /// Writes 64 bytes per way, the inverse of [`Self::load_short_rows`] at offset 0.
     ///
     /// # Safety
     /// `rows` has `SHORTS` pointers, with 64 writable bytes at each.
@@ -59,18 +59,18 @@ pub(crate) trait Shorts: Words {
             // The exchange is its own inverse.
             (even[w], odd[w]) = Self::halves(words[2 * w], words[2 * w + 1]);
         }
-        // SAFETY: the contract: the first LANES rows, then as many more, each with 64 bytes.
+        // SAFETY: the contract: the first WAYS rows, then as many more, each with 64 bytes.
         unsafe {
             Self::store_rows(even, rows, 0);
-            Self::store_rows(odd, rows.add(Self::LANES), 0);
+            Self::store_rows(odd, rows.add(Self::WAYS), 0);
         }
     }
 }
 
-/// Returns the place in memory of the words of a lane of [`Shorts`]: lanes of the two halves alternate.
-pub(crate) const fn place(lane: usize, shorts: usize) -> usize {
-    let (group, lane) = (lane / shorts * shorts, lane % shorts);
-    group + 2 * (lane % (shorts / 2)) + lane / (shorts / 2)
+/// Returns the place in memory of the words of a way of [`Shorts`]: ways of the two halves alternate.
+pub(crate) const fn place(way: usize, shorts: usize) -> usize {
+    let (group, way) = (way / shorts * shorts, way % shorts);
+    group + 2 * (way % (shorts / 2)) + way / (shorts / 2)
 }
 
 impl Shorts for Z {

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{Agreement, PublicOf, X25519_BYTES, X25519Key, library, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_LANES, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, LaneCosts,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, WaysCosts,
     Refusal, Task, accepted, random,
 };
 use crate::descriptor::{PeerNames, Promise};
@@ -77,10 +77,10 @@ impl Task for Operation {
         (Asymmetric::X25519, u8::from(matches!(self, Self::Public { .. })))
     }
 
-    fn costs(&self, isa: Isa) -> Option<LaneCosts> {
+    fn costs(&self, isa: Isa) -> Option<WaysCosts> {
         (isa == Isa::Avx512).then_some(match self {
-            Self::Agree { .. } => LaneCosts::new(24_200, 39_000),
-            Self::Public { .. } => LaneCosts::new(7_400, 9_300),
+            Self::Agree { .. } => WaysCosts::new(24_200, 39_000),
+            Self::Public { .. } => WaysCosts::new(7_400, 9_300),
         })
     }
 
@@ -93,11 +93,11 @@ impl Task for Operation {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lanes(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
-        let mut out = Zeroizing::new([[0; X25519_BYTES]; ASYMMETRIC_LANES]);
-        let mut are_accepted = [true; ASYMMETRIC_LANES];
-        let mut agreements: ArrayVec<Agreement<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
-        let mut publics: ArrayVec<PublicOf<'_>, ASYMMETRIC_LANES> = ArrayVec::new();
+    fn ways(token: Avx512, tasks: &[&Self], answers: &mut [Answer]) {
+        let mut out = Zeroizing::new([[0; X25519_BYTES]; ASYMMETRIC_WAYS]);
+        let mut are_accepted = [true; ASYMMETRIC_WAYS];
+        let mut agreements: ArrayVec<Agreement<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
+        let mut publics: ArrayVec<PublicOf<'_>, ASYMMETRIC_WAYS> = ArrayVec::new();
         for (task, out) in tasks.iter().zip(out.iter_mut()) {
             match task {
                 Self::Agree { key, peer } => agreements.push(Agreement { key, peer, shared: out }),

@@ -20,7 +20,7 @@ fn one(run: One, secret: &Bytes, peer: &Bytes) -> (bool, Bytes) {
 
 /// Runs pairs of secret and peer in batches of the width.
 #[cfg(target_arch = "x86_64")]
-fn in_lanes(pairs: &[(Bytes, Bytes)], width: usize) -> Option<Vec<(bool, Bytes)>> {
+fn side_by_side(pairs: &[(Bytes, Bytes)], width: usize) -> Option<Vec<(bool, Bytes)>> {
     let token = crate::isa::Features::detect().avx512?;
     let mut made = Vec::new();
     for pairs in pairs.chunks(width) {
@@ -33,14 +33,14 @@ fn in_lanes(pairs: &[(Bytes, Bytes)], width: usize) -> Option<Vec<(bool, Bytes)>
             .map(|((key, (_, peer)), shared)| Agreement { key, peer, shared })
             .collect();
         let done = super::ways::shared(token, &mut jobs);
-        assert!(done[pairs.len()..].iter().all(|done| !done), "an empty lane has no result");
+        assert!(done[pairs.len()..].iter().all(|done| !done), "an empty way has no result");
         made.extend(done.into_iter().zip(outputs));
     }
     Some(made)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn in_lanes(_: &[(Bytes, Bytes)], _: usize) -> Option<Vec<(bool, Bytes)>> {
+fn side_by_side(_: &[(Bytes, Bytes)], _: usize) -> Option<Vec<(bool, Bytes)>> {
     None
 }
 
@@ -51,8 +51,8 @@ fn agree(pairs: &[(Bytes, Bytes)]) -> Vec<(bool, Bytes)> {
         assert_eq!(one(reference::shared, secret, peer), *wanted, "reference, peer {peer:02x?}");
     }
     for width in 1..=8 {
-        if let Some(made) = in_lanes(pairs, width) {
-            assert_eq!(made, wanted, "{width} lanes");
+        if let Some(made) = side_by_side(pairs, width) {
+            assert_eq!(made, wanted, "{width} ways");
         }
     }
     wanted
@@ -133,10 +133,10 @@ fn a_thousand_rounds_of_rfc_7748_end_at_its_value() {
     }
     let (mut k, mut u) = (nine, nine);
     for _ in 0..1000 {
-        let Some(made) = in_lanes(&[(k, u)], 1) else { return };
+        let Some(made) = side_by_side(&[(k, u)], 1) else { return };
         (k, u) = (made[0].1, k);
     }
-    assert_eq!(k, wanted, "lanes");
+    assert_eq!(k, wanted, "ways");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn public_keys_are_multiples_of_nine() {
                     keys.iter().zip(outputs).map(|(key, public)| PublicOf { key, public }).collect();
                 super::ways::public(token, &mut jobs);
             }
-            assert_eq!(outputs, wanted, "{width} lanes");
+            assert_eq!(outputs, wanted, "{width} ways");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! X25519 in eight lanes.
+//! X25519 eight ways at once.
 //!
 //! The ladder keeps the sums and differences of both points' coordinates: A = X2 + Z2, B = X2 - Z2, C = X3 +
 //! Z3, D = X3 - Z3. To exchange the points is to exchange A with C and B with D, which changes neither (DA +
@@ -15,43 +15,43 @@ use crate::curve25519::base::Base;
 use crate::curve25519::field::{self, Fe, Rows, V, Wide, carry, mul, mul_small, select, splat, square};
 use crate::curve25519::reference::{bytes_of, words_of};
 use crate::curve25519::scalar::Scalar;
-use crate::curve25519::{LANES, scrub};
+use crate::curve25519::{WAYS, scrub};
 use crate::isa::Avx512;
 use crate::wipe::wipe;
 
-/// Computes up to eight shared secrets, each with its own key; `false` for those that are zero, and for lanes
+/// Computes up to eight shared secrets, each with its own key; `false` for those that are zero, and for ways
 /// without a job.
-pub(crate) fn shared(_: Avx512, jobs: &mut [Agreement<'_>]) -> [bool; LANES] {
-    assert!(jobs.len() <= LANES, "a batch has eight lanes");
+pub(crate) fn shared(_: Avx512, jobs: &mut [Agreement<'_>]) -> [bool; WAYS] {
+    assert!(jobs.len() <= WAYS, "a batch has eight ways");
     let (mut scalars, mut points) = (Rows::ZERO, Rows::ZERO);
-    for (lane, job) in jobs.iter().enumerate() {
-        scalars.set(lane, &words_of(job.key.scalar()));
-        points.set(lane, &words_of(job.peer));
+    for (way, job) in jobs.iter().enumerate() {
+        scalars.set(way, &words_of(job.key.scalar()));
+        points.set(way, &words_of(job.peer));
     }
     // SAFETY: the token proves the features.
     let (mut made, zero) = unsafe { shared_rows(&scalars, &points) };
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        *job.shared = bytes_of(&made.get(lane));
+    for (way, job) in jobs.iter_mut().enumerate() {
+        *job.shared = bytes_of(&made.get(way));
     }
-    wipe(&mut scalars.0, [0; LANES]);
-    wipe(&mut made.0, [0; LANES]);
+    wipe(&mut scalars.0, [0; WAYS]);
+    wipe(&mut made.0, [0; WAYS]);
     scrub();
-    core::array::from_fn(|lane| lane < jobs.len() && zero >> lane & 1 == 0)
+    core::array::from_fn(|way| way < jobs.len() && zero >> way & 1 == 0)
 }
 
 /// Computes up to eight public keys.
 pub(crate) fn public(token: Avx512, jobs: &mut [PublicOf<'_>]) {
-    assert!(jobs.len() <= LANES, "a batch has eight lanes");
+    assert!(jobs.len() <= WAYS, "a batch has eight ways");
     let mut scalars = Rows::ZERO;
-    for (lane, job) in jobs.iter().enumerate() {
-        scalars.set(lane, &words_of(job.key.scalar()));
+    for (way, job) in jobs.iter().enumerate() {
+        scalars.set(way, &words_of(job.key.scalar()));
     }
     // SAFETY: the token proves the features.
     let made = unsafe { public_rows(&scalars, Base::get(token)) };
-    for (lane, job) in jobs.iter_mut().enumerate() {
-        *job.public = bytes_of(&made.get(lane));
+    for (way, job) in jobs.iter_mut().enumerate() {
+        *job.public = bytes_of(&made.get(way));
     }
-    wipe(&mut scalars.0, [0; LANES]);
+    wipe(&mut scalars.0, [0; WAYS]);
     scrub();
 }
 
@@ -85,7 +85,7 @@ fn double(sum: &Fe, difference: &Fe) -> (Wide, Wide) {
     (x, z)
 }
 
-/// Goes one bit of the scalar further: lanes of `swap` double the second point, the others the first.
+/// Goes one bit of the scalar further: ways of `swap` double the second point, the others the first.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma,avx512dq")]
 fn step(s: &Step, x1: &Fe, swap: __mmask8) -> Step {

@@ -16,7 +16,7 @@ pub use tables::public_key_tables;
 
 use super::{Peer, Rule, SpeedError, clock, peers};
 use crate::experiment::Profile;
-use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, Isa, Kernels, Tier};
+use sealane_transform::{ASYMMETRIC_WAYS, Asymmetric, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use work::{Load, Ours};
@@ -50,7 +50,7 @@ impl Default for PublicKeyOptions {
             tiers: vec![None],
             isas: vec![None],
             lanes: vec![1],
-            batches: vec![1, ASYMMETRIC_LANES, 64],
+            batches: vec![1, ASYMMETRIC_WAYS, 64],
             rule: Profile::Quick.into(),
             peers: Vec::new(),
         }

@@ -3,7 +3,7 @@
 //! The making of a key may take longer than the measurement with it, so rows and lanes take samples from a store and
 //! put them back. Guarantees: a sample is in one place at a time; a sample that is taken has not run.
 
-use sealane_transform::{ASYMMETRIC_LANES, Asymmetric, AsymmetricJob};
+use sealane_transform::{ASYMMETRIC_WAYS, Asymmetric, AsymmetricJob};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,8 +33,8 @@ impl Samples {
         jobs.iter_mut().for_each(AsymmetricJob::reset);
         let sample = algorithm.steps()[step].sample;
         while jobs.len() < count {
-            // As many keys as there are lanes: more of them would measure the memory.
-            let like = jobs.len().checked_sub(ASYMMETRIC_LANES).and_then(|of| jobs[of].operation().renewed());
+            // As many keys as a kernel has ways: more of them would measure the memory.
+            let like = jobs.len().checked_sub(ASYMMETRIC_WAYS).and_then(|of| jobs[of].operation().renewed());
             jobs.push(AsymmetricJob::new(like.unwrap_or_else(sample)));
         }
         Self { class, jobs }
@@ -43,7 +43,7 @@ impl Samples {
     /// Returns how many operations of a step stand for all of its.
     pub(crate) fn enough(algorithm: Asymmetric, step: usize) -> usize {
         let one = Self::take(algorithm, step, 1);
-        if one.jobs[0].operation().renewed().is_some() { VARIED } else { ASYMMETRIC_LANES }
+        if one.jobs[0].operation().renewed().is_some() { VARIED } else { ASYMMETRIC_WAYS }
     }
 }
 
@@ -76,10 +76,10 @@ mod tests {
         let (ml_dsa, ed25519) = (of("ml-dsa-44"), of("ed25519"));
         let sign = ml_dsa.steps().iter().position(|step| step.name == "sign").unwrap();
         assert_eq!(Samples::enough(ml_dsa, sign), VARIED);
-        assert_eq!(Samples::enough(ed25519, 0), ASYMMETRIC_LANES);
-        let mut some = Samples::take(ml_dsa, sign, 2 * ASYMMETRIC_LANES);
+        assert_eq!(Samples::enough(ed25519, 0), ASYMMETRIC_WAYS);
+        let mut some = Samples::take(ml_dsa, sign, 2 * ASYMMETRIC_WAYS);
         assert_eq!(Kernels::best().asymmetric(&mut some.jobs), 0);
-        let (first, others) = some.jobs.split_at(ASYMMETRIC_LANES);
+        let (first, others) = some.jobs.split_at(ASYMMETRIC_WAYS);
         assert!(first.iter().zip(others).all(|(one, other)| one.answer() != other.answer()));
     }
 }

@@ -1,6 +1,6 @@
 //! The catalogue's own public-key kernels as measured units.
 //!
-//! A call forgets the answers of the next operations and computes them again. Guarantees: operations that share lanes
+//! A call forgets the answers of the next operations and computes them again. Guarantees: operations that run side by side
 //! are handed over together, others one by one; before anything is measured, the answers of one batch are compared
 //! with those of AWS-LC.
 

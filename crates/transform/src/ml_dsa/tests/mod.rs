@@ -219,7 +219,7 @@ fn every_tier_passes_wycheproofs_verifications() {
 }
 
 #[test]
-fn tiers_agree_at_every_fill_with_a_key_in_each_lane() {
+fn tiers_agree_at_every_fill_with_a_key_in_each_way() {
     for set in MlDsaSet::ALL {
         for count in [1, 2, 3, 4, 5, 8, 9, 19] {
             let seeds: Vec<[u8; 32]> = (0..count).map(|n| bytes(1000 * count + n)).collect();

@@ -44,7 +44,7 @@ fn edge_scalars_multiply_the_base_and_other_points() {
 }
 
 #[test]
-fn bad_peers_are_refused_in_any_lane() {
+fn bad_peers_are_refused_in_any_way() {
     let key = key_of(&[9, 8, 7, 6]);
     let good = key.public_key().to_bytes();
     let mut bad: Vec<Vec<u8>> =
@@ -92,8 +92,8 @@ fn bad_peers_are_refused_in_any_lane() {
         jobs[at % 8].peer = peer;
         jobs[(at + 3) % 8].peer = &small;
         let secrets = agree(&jobs);
-        for (lane, secret) in secrets.iter().enumerate() {
-            assert_eq!(secret.is_some(), lane != at % 8, "{peer:x?}");
+        for (way, secret) in secrets.iter().enumerate() {
+            assert_eq!(secret.is_some(), way != at % 8, "{peer:x?}");
         }
     }
     assert!(
@@ -275,7 +275,7 @@ fn scalar() -> impl Strategy<Value = U256> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Every fill of the lanes, each with another key, digest and hedge; a changed lane is refused alone.
+    /// Every fill of the ways, each with another key, digest and hedge; a changed way is refused alone.
     #[test]
     fn tiers_agree(
         scalars in prop::collection::vec(scalar(), 1..=8),
@@ -291,15 +291,15 @@ proptest! {
             .map(|(i, key)| Sign { key, digest: &digests[i], hedge: hedges[i].as_ref() })
             .collect();
         let mut signatures: Vec<_> = sign(&jobs).into_iter().map(Option::unwrap).collect();
-        let lane = flip.0 % keys.len();
-        signatures[lane][flip.1 / 8] ^= 1 << (flip.1 % 8);
+        let way = flip.0 % keys.len();
+        signatures[way][flip.1 / 8] ^= 1 << (flip.1 % 8);
         let jobs: Vec<_> = publics
             .iter()
             .enumerate()
             .map(|(i, key)| Verify { key, digest: &digests[i], signature: &signatures[i] })
             .collect();
         for (at, is_valid) in verify(&jobs).into_iter().enumerate() {
-            prop_assert_eq!(is_valid, at != lane);
+            prop_assert_eq!(is_valid, at != way);
         }
         let points: Vec<_> = publics.iter().map(P256PublicKey::to_bytes).collect();
         let small: Vec<_> = points.iter().map(compressed).collect();
@@ -314,7 +314,7 @@ proptest! {
         prop_assert!(agree(&jobs).iter().all(Option::is_some));
     }
 
-    /// The nonces of one, and of lanes, are RFC 6979's.
+    /// The nonces of one, and of ways, are RFC 6979's.
     #[test]
     fn nonces_follow_the_definition(
         scalars in prop::collection::vec(scalar(), 8),

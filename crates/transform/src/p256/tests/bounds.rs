@@ -1,4 +1,4 @@
-//! Tests of the arithmetic in lanes at the bounds that its modules state: numbers that are not reduced.
+//! Tests of the arithmetic side by side at the bounds that its modules state: numbers that are not reduced.
 //!
 //! `unsafe`: calls of functions with target features under the token.
 #![allow(unsafe_code)]
@@ -12,7 +12,7 @@ use crate::p256::ways::{affine, get, put};
 use crate::p256::multiply::{Inverse, invert, multiply_base};
 use crate::p256::points::{AffinePoint, Point, Signs, add_affine, double};
 
-/// Returns the number in all lanes plus a multiple of the modulus.
+/// Returns the number in all ways plus a multiple of the modulus.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
 fn raised<R: Ring>(value: &U256, multiples: u64) -> Element<R> {
     let mut sum = Element::<R>::constant(limbs_of(value)).sum();
@@ -76,16 +76,16 @@ fn products<R: Inverse>(modulus: &Modulus) {
 }
 
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]
-fn lanes_of_inverses() {
-    // Each lane another number, two of them zero.
+fn ways_of_inverses() {
+    // Each way another number, two of them zero.
     let mut rows = [[0; 8]; 5];
     let numbers: [U256; 8] = core::array::from_fn(|i| [i as u64 % 5, 0, i as u64 % 5 * 77, 0]);
-    for (lane, number) in numbers.iter().enumerate() {
-        put(&mut rows, lane, number);
+    for (way, number) in numbers.iter().enumerate() {
+        put(&mut rows, way, number);
     }
     let inverse = invert(&Element::<Order>::load(&rows).enter()).leave().store();
-    for (lane, number) in numbers.iter().enumerate() {
-        assert_eq!(get(&inverse, lane), N.leave(&N.invert(&N.enter(number))));
+    for (way, number) in numbers.iter().enumerate() {
+        assert_eq!(get(&inverse, way), N.leave(&N.invert(&N.enter(number))));
     }
 }
 
@@ -145,7 +145,7 @@ fn numbers_that_are_not_reduced() {
     unsafe {
         products::<Prime>(&P);
         products::<Order>(&N);
-        lanes_of_inverses();
+        ways_of_inverses();
     }
 }
 

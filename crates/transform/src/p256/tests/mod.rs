@@ -14,7 +14,7 @@ use crate::isa::{Avx512, Features};
 #[cfg(target_arch = "x86_64")]
 use crate::p256::{ecdsa_ways, ways};
 
-/// The token, on machines that have lanes.
+/// The token, on machines that have ways.
 #[cfg(target_arch = "x86_64")]
 fn token() -> Option<Avx512> {
     Features::detect().avx512
@@ -26,7 +26,7 @@ struct Ecdh<'a> {
     peer: &'a [u8],
 }
 
-/// Agrees by all tiers, up to eight jobs in lanes, and returns the secret of each job, or none if it is
+/// Agrees by all tiers, up to eight jobs side by side, and returns the secret of each job, or none if it is
 /// refused.
 fn agree(jobs: &[Ecdh<'_>]) -> Vec<Option<[u8; 32]>> {
     let expected: Vec<_> = jobs
@@ -43,19 +43,19 @@ fn agree(jobs: &[Ecdh<'_>]) -> Vec<Option<[u8; 32]>> {
         .collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (jobs, expected) in jobs.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
-            let mut shared = [[3; 32]; ways::LANES];
+        for (jobs, expected) in jobs.chunks(ways::WAYS).zip(expected.chunks(ways::WAYS)) {
+            let mut shared = [[3; 32]; ways::WAYS];
             let mut batch: Vec<_> = jobs
                 .iter()
                 .zip(&mut shared)
                 .map(|(job, shared)| ways::EcdhJob { key: job.key, peer: job.peer, shared })
                 .collect();
-            let outcomes = ways::ecdh_lanes(token, &mut batch);
-            for (lane, expected) in expected.iter().enumerate() {
-                assert_eq!(outcomes[lane].then_some(shared[lane]), *expected, "{:x?}", jobs[lane].peer);
-                assert!(outcomes[lane] || shared[lane] == [0; 32]);
+            let outcomes = ways::ecdh_ways(token, &mut batch);
+            for (way, expected) in expected.iter().enumerate() {
+                assert_eq!(outcomes[way].then_some(shared[way]), *expected, "{:x?}", jobs[way].peer);
+                assert!(outcomes[way] || shared[way] == [0; 32]);
             }
-            assert_eq!(outcomes[jobs.len()..], [false; ways::LANES][jobs.len()..]);
+            assert_eq!(outcomes[jobs.len()..], [false; ways::WAYS][jobs.len()..]);
         }
     }
     expected
@@ -84,26 +84,26 @@ fn sign(jobs: &[Sign<'_>]) -> Vec<Option<[u8; 64]>> {
         .collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (jobs, expected) in jobs.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
-            let mut signatures = [[3; 64]; ways::LANES];
+        for (jobs, expected) in jobs.chunks(ways::WAYS).zip(expected.chunks(ways::WAYS)) {
+            let mut signatures = [[3; 64]; ways::WAYS];
             let mut batch: Vec<_> = jobs
                 .iter()
                 .zip(&mut signatures)
                 .enumerate()
-                .map(|(lane, (job, signature))| ecdsa_ways::SignJob {
+                .map(|(way, (job, signature))| ecdsa_ways::SignJob {
                     key: job.key,
                     digest: job.digest,
                     hedge: job.hedge,
-                    check: lane % 3 == 1,
+                    check: way % 3 == 1,
                     signature,
                 })
                 .collect();
-            let outcomes = ecdsa_ways::sign_lanes(token, &mut batch);
-            for (lane, expected) in expected.iter().enumerate() {
-                assert_eq!(outcomes[lane].then_some(signatures[lane]), *expected, "lane {lane}");
-                assert!(outcomes[lane] || signatures[lane] == [0; 64]);
+            let outcomes = ecdsa_ways::sign_ways(token, &mut batch);
+            for (way, expected) in expected.iter().enumerate() {
+                assert_eq!(outcomes[way].then_some(signatures[way]), *expected, "way {way}");
+                assert!(outcomes[way] || signatures[way] == [0; 64]);
             }
-            assert_eq!(outcomes[jobs.len()..], [false; ways::LANES][jobs.len()..]);
+            assert_eq!(outcomes[jobs.len()..], [false; ways::WAYS][jobs.len()..]);
         }
     }
     expected
@@ -129,7 +129,7 @@ fn verify(jobs: &[Verify<'_>]) -> Vec<bool> {
         .collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (jobs, expected) in jobs.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
+        for (jobs, expected) in jobs.chunks(ways::WAYS).zip(expected.chunks(ways::WAYS)) {
             let batch: Vec<_> = jobs
                 .iter()
                 .map(|job| ecdsa_ways::VerifyJob {
@@ -138,9 +138,9 @@ fn verify(jobs: &[Verify<'_>]) -> Vec<bool> {
                     signature: job.signature,
                 })
                 .collect();
-            let outcomes = ecdsa_ways::verify_lanes(token, &batch);
+            let outcomes = ecdsa_ways::verify_ways(token, &batch);
             assert_eq!(outcomes[..jobs.len()], *expected);
-            assert_eq!(outcomes[jobs.len()..], [false; ways::LANES][jobs.len()..]);
+            assert_eq!(outcomes[jobs.len()..], [false; ways::WAYS][jobs.len()..]);
         }
     }
     expected
@@ -152,8 +152,8 @@ fn public_keys(keys: &[&P256PrivateKey]) -> Vec<P256PublicKey> {
         keys.iter().map(|key| P256PublicKey::of_point(public_point(key.scalar()))).collect();
     #[cfg(target_arch = "x86_64")]
     if let Some(token) = token() {
-        for (keys, expected) in keys.chunks(ways::LANES).zip(expected.chunks(ways::LANES)) {
-            let made = ways::public_keys_lanes(token, keys);
+        for (keys, expected) in keys.chunks(ways::WAYS).zip(expected.chunks(ways::WAYS)) {
+            let made = ways::public_keys_ways(token, keys);
             for (expected, made) in expected.iter().zip(&made) {
                 assert_eq!(made.as_ref(), Some(expected));
             }

@@ -235,10 +235,10 @@ fn nist_signatures_with_their_nonces() {
                     signature,
                 })
                 .collect();
-            // Empty lanes sign with the nonce one.
-            let mut lanes = [[1, 0, 0, 0]; ways::LANES];
-            lanes.iter_mut().zip(&nonces).for_each(|(lane, nonce)| *lane = integer::from_bytes(nonce));
-            let signed = ecdsa_ways::sign_lanes_with(token, &mut jobs, &lanes);
+            // Empty ways sign with the nonce one.
+            let mut ways = [[1, 0, 0, 0]; ways::WAYS];
+            ways.iter_mut().zip(&nonces).for_each(|(way, nonce)| *way = integer::from_bytes(nonce));
+            let signed = ecdsa_ways::sign_ways_with(token, &mut jobs, &ways);
             assert!(signed[..jobs.len()].iter().all(|signed| *signed), "eight {eight}");
             assert_eq!(made, wanted, "eight {eight}");
         }

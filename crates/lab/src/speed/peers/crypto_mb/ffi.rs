@@ -1,7 +1,7 @@
-//! Intel's crypto_mb, loaded at run time: eight lanes of numbers and strings behind safe calls.
+//! Intel's crypto_mb, loaded at run time: eight ways of numbers and strings behind safe calls.
 //!
-//! It needs `unsafe` to load a library and to call C. Guarantees: the library is never unloaded; every lane of every
-//! column has as many words as the function reads or writes there; a lane that is not filled is null in every column,
+//! It needs `unsafe` to load a library and to call C. Guarantees: the library is never unloaded; every way of every
+//! column has as many words as the function reads or writes there; a way that is not filled is null in every column,
 //! which the library skips.
 #![allow(unsafe_code, non_snake_case)]
 
@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-/// Lanes of a call.
-pub(super) const LANES: usize = 8;
+/// Ways of a call.
+pub(super) const WAYS: usize = 8;
 
 /// The places of the library: where `cargo xtask peers` unpacks Debian's package, and the system's own.
 const NAMES: [&str; 2] = [
@@ -22,7 +22,7 @@ const NAMES: [&str; 2] = [
 /// Bytes to which work buffers are aligned.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// A pointer to each lane's data.
+/// A pointer to each way's data.
 type Pointers = *const *mut c_void;
 /// mbx_RSA_Method.
 type Method = *const c_void;
@@ -113,8 +113,8 @@ pub(super) enum Function {
     Exponentiation(usize, usize),
 }
 
-/// Data of one parameter in all lanes; strings lie in words as they lie in memory.
-pub(super) type Column = [Vec<u64>; LANES];
+/// Data of one parameter in all ways; strings lie in words as they lie in memory.
+pub(super) type Column = [Vec<u64>; WAYS];
 
 /// Columns of a function, with its work buffer.
 pub(super) struct Call {
@@ -125,7 +125,7 @@ pub(super) struct Call {
     buffer: Vec<u8>,
 }
 
-/// Returns the least words of each lane in the columns of a function.
+/// Returns the least words of each way in the columns of a function.
 fn words(function: Function) -> Vec<usize> {
     let of = |bits: usize| bits / 64;
     match function {
@@ -187,11 +187,11 @@ impl CryptoMb {
         &self.version
     }
 
-    /// Returns a call of a function; `None` if the library has no method for the length, or a lane of a column is too
+    /// Returns a call of a function; `None` if the library has no method for the length, or a way of a column is too
     /// short.
     pub(super) fn call(&'static self, function: Function, columns: Vec<Column>) -> Option<Call> {
         let words = words(function);
-        let fits = |(column, words): (&Column, &usize)| column.iter().all(|lane| lane.len() >= *words);
+        let fits = |(column, words): (&Column, &usize)| column.iter().all(|way| way.len() >= *words);
         if columns.len() != words.len() || !columns.iter().zip(&words).all(fits) {
             return None;
         }
@@ -223,25 +223,25 @@ impl Call {
         &mut self.columns
     }
 
-    /// Computes the first `filled` lanes; returns which of them the library accepted, a bit for each.
+    /// Computes the first `filled` ways; returns which of them the library accepted, a bit for each.
     pub(super) fn run(&mut self, filled: usize) -> u8 {
-        let mut pointers = [[null_mut::<c_void>(); LANES]; 7];
+        let mut pointers = [[null_mut::<c_void>(); WAYS]; 7];
         for (pointers, column) in pointers.iter_mut().zip(&mut self.columns) {
-            for (pointer, lane) in pointers.iter_mut().zip(column).take(filled) {
-                *pointer = lane.as_mut_ptr().cast();
+            for (pointer, way) in pointers.iter_mut().zip(column).take(filled) {
+                *pointer = way.as_mut_ptr().cast();
             }
         }
         let [a, b, c, d, e, f, g] = pointers.each_ref().map(|pointers| pointers.as_ptr());
         let lengths = self.columns[2..]
             .first()
-            .map_or([0; LANES], |messages| messages.each_ref().map(|message| (8 * message.len()) as u32));
+            .map_or([0; WAYS], |messages| messages.each_ref().map(|message| (8 * message.len()) as u32));
         let lengths = lengths.as_ptr();
         let functions = &self.library.functions;
         let offset = self.buffer.as_ptr().align_offset(ALIGNMENT_BYTES);
         let buffer_bytes = (self.buffer.len() - ALIGNMENT_BYTES) as c_int;
         let buffer = self.buffer[offset..].as_mut_ptr();
         let method = self.method;
-        // SAFETY: `call` has checked that there are all columns, and that their lanes have the words that the function
+        // SAFETY: `call` has checked that there are all columns, and that their ways have the words that the function
         // reads or writes; messages have the lengths given; the buffer has the size that the library asked for; without
         // a buffer the functions of curves use their own.
         let status = unsafe {
@@ -271,8 +271,8 @@ impl Call {
                 }
             }
         };
-        (0..filled.min(LANES))
-            .filter(|lane| status >> (4 * lane) & 0xf == 0)
-            .fold(0, |bits, lane| bits | 1 << lane)
+        (0..filled.min(WAYS))
+            .filter(|way| status >> (4 * way) & 0xf == 0)
+            .fold(0, |bits, way| bits | 1 << way)
     }
 }

@@ -1,6 +1,6 @@
 //! Intel's multi-buffer library of public-key operations, which computes eight operations side by side, as ours does.
 //!
-//! A batch goes to it in calls of eight lanes; a last call has empty lanes if the batch is not a multiple of eight.
+//! A batch goes to it in calls of eight ways; a last call has empty ways if the batch is not a multiple of eight.
 //! Keys are OpenSSL's, and OpenSSL checks the results once. The library computes RSA without blinding or check
 //! of the result, and takes ECDSA's nonces as they are given.
 
@@ -11,10 +11,10 @@ use super::super::public_key::work::Load;
 use super::super::work::{Done, Runner, Work};
 use super::Peer;
 use super::openssl::{KEYS, Key, Kind, OpenSsl};
-use ffi::{Call, Column, CryptoMb, Function, LANES};
+use ffi::{Call, Column, CryptoMb, Function, WAYS};
 use std::sync::Arc;
 
-const _: () = assert!(KEYS == LANES);
+const _: () = assert!(KEYS == WAYS);
 
 /// Bytes of a scalar of a curve.
 const SCALAR_BYTES: usize = 32;
@@ -70,7 +70,7 @@ impl Runner<Load> for Loaded {
         scope(&mut || {
             let mut left = load.batch;
             while left > 0 {
-                let filled = left.min(LANES);
+                let filled = left.min(WAYS);
                 good &= call.run(filled) == all(filled);
                 left -= filled;
             }
@@ -80,7 +80,7 @@ impl Runner<Load> for Loaded {
     }
 }
 
-/// Returns the bits of the first lanes.
+/// Returns the bits of the first ways.
 fn all(filled: usize) -> u8 {
     ((1_u16 << filled) - 1) as u8
 }
@@ -103,9 +103,9 @@ fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Returns a column from what each lane has.
+/// Returns a column from what each way has.
 fn column(of: impl Fn(usize) -> Option<Vec<u64>>) -> Option<Column> {
-    (0..LANES).map(of).collect::<Option<Vec<_>>>()?.try_into().ok()
+    (0..WAYS).map(of).collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 fn zeros(words: usize) -> Column {
@@ -117,7 +117,7 @@ fn checked(library: &'static CryptoMb, algorithm: &str, step: &str) -> Option<Ca
     let keys = Key::all(OpenSsl::get().ok()?, Kind::of(algorithm, step)?)?;
     let function = function(algorithm, step)?;
     let mut call = library.call(function, columns(library, function, step, &keys)?)?;
-    (call.run(LANES) == all(LANES) && is_right(&mut call, function, step, &keys)).then_some(call)
+    (call.run(WAYS) == all(WAYS) && is_right(&mut call, function, step, &keys)).then_some(call)
 }
 
 /// Returns the columns of a function, with results of zeros.
@@ -128,13 +128,13 @@ fn columns(
     keys: &[Arc<Key>],
 ) -> Option<Vec<Column>> {
     let scalar = |name: &'static std::ffi::CStr| {
-        column(|lane| Some(packed(&keys[lane].number(name)?, SCALAR_BYTES / 8)))
+        column(|way| Some(packed(&keys[way].number(name)?, SCALAR_BYTES / 8)))
     };
     let raw = |shift: usize, which: usize| {
-        column(|lane| Some(packed(&keys[(lane + shift) % LANES].raw()?[which], SCALAR_BYTES / 8)))
+        column(|way| Some(packed(&keys[(way + shift) % WAYS].raw()?[which], SCALAR_BYTES / 8)))
     };
     let next = |name: &'static std::ffi::CStr| {
-        column(|lane| Some(packed(&keys[(lane + 1) % LANES].number(name)?, SCALAR_BYTES / 8)))
+        column(|way| Some(packed(&keys[(way + 1) % WAYS].number(name)?, SCALAR_BYTES / 8)))
     };
     let signed = || column(|_| Some(packed(&SIGNED, 0)));
     let out = || zeros(SCALAR_BYTES / 8);
@@ -156,17 +156,17 @@ fn columns(
         }
         Function::RsaPublic(bits) => {
             let number = |name: &'static std::ffi::CStr| {
-                column(|lane| Some(packed(&keys[lane].number(name)?, bits / 64)))
+                column(|way| Some(packed(&keys[way].number(name)?, bits / 64)))
             };
-            vec![zeros(bits / 64), column(|lane| Some(packed(&block(bits, lane), 0)))?, number(c"n")?]
+            vec![zeros(bits / 64), column(|way| Some(packed(&block(bits, way), 0)))?, number(c"n")?]
         }
         Function::RsaPrivate(bits) => {
             let number = |name: &'static std::ffi::CStr| {
-                column(|lane| Some(packed(&keys[lane].number(name)?, bits / 128)))
+                column(|way| Some(packed(&keys[way].number(name)?, bits / 128)))
             };
             vec![
                 zeros(bits / 64),
-                column(|lane| Some(packed(&block(bits, lane), 0)))?,
+                column(|way| Some(packed(&block(bits, way), 0)))?,
                 number(c"rsa-factor1")?,
                 number(c"rsa-factor2")?,
                 number(c"rsa-exponent1")?,
@@ -176,7 +176,7 @@ fn columns(
         }
         Function::Exponentiation(bits, exponent_bits) => {
             let number = |name: &'static std::ffi::CStr, shift: usize, bits: usize| {
-                column(|lane| Some(packed(&keys[(lane + shift) % LANES].number(name)?, bits / 64)))
+                column(|way| Some(packed(&keys[(way + shift) % WAYS].number(name)?, bits / 64)))
             };
             let base = match step {
                 "agree" | "agree-full" => number(c"pub", 1, bits)?,
@@ -188,17 +188,17 @@ fn columns(
 }
 
 /// Returns a block that is less than any modulus of these bits, the most significant byte first.
-fn block(bits: usize, lane: usize) -> Vec<u8> {
+fn block(bits: usize, way: usize) -> Vec<u8> {
     let mut block = vec![0x5a; bits / 8];
     block[0] = 0;
-    block[1] = lane as u8;
+    block[1] = way as u8;
     block
 }
 
 /// Returns signatures by a function whose first columns are their halves.
 fn signatures(library: &'static CryptoMb, function: Function, keys: &[Arc<Key>]) -> Option<[Column; 2]> {
     let mut call = library.call(function, columns(library, function, "sign", keys)?)?;
-    if call.run(LANES) != all(LANES) {
+    if call.run(WAYS) != all(WAYS) {
         return None;
     }
     let [r, s, ..] = call.columns() else { return None };
@@ -207,27 +207,27 @@ fn signatures(library: &'static CryptoMb, function: Function, keys: &[Arc<Key>])
 
 /// Returns whether OpenSSL agrees with the results of a call that has run.
 fn is_right(call: &mut Call, function: Function, step: &str, keys: &[Arc<Key>]) -> bool {
-    let result = |call: &mut Call, column: usize, lane: usize| bytes(&call.columns()[column][lane]);
-    let mut is_of = |lane: usize| -> Option<bool> {
-        let (key, other) = (&keys[lane], &keys[(lane + 1) % LANES]);
-        let found = result(call, 0, lane);
+    let result = |call: &mut Call, column: usize, way: usize| bytes(&call.columns()[column][way]);
+    let mut is_of = |way: usize| -> Option<bool> {
+        let (key, other) = (&keys[way], &keys[(way + 1) % WAYS]);
+        let found = result(call, 0, way);
         Some(match function {
             Function::X25519Public | Function::Ed25519Public => found == key.raw()?[1],
             Function::X25519 => found == key.agree(other)?,
             Function::P256Agree => found == key.agree(other)?,
             Function::Ed25519Sign => {
-                let signature = [found, result(call, 1, lane)].concat();
+                let signature = [found, result(call, 1, way)].concat();
                 key.verifies(&signature, &SIGNED)?
             }
             Function::P256Public => {
-                let y = result(call, 1, lane);
+                let y = result(call, 1, way);
                 [(c"qx", found), (c"qy", y)].iter().all(|(name, coordinate)| {
                     key.number(name).is_some_and(|number| coordinate.starts_with(&number))
                 })
             }
-            Function::P256Sign => key.verifies(&der(&found, &result(call, 1, lane)), &SIGNED)?,
-            Function::RsaPublic(bits) => found == key.raised(&block(bits, lane))?,
-            Function::RsaPrivate(bits) => key.raised(&found)? == block(bits, lane),
+            Function::P256Sign => key.verifies(&der(&found, &result(call, 1, way)), &SIGNED)?,
+            Function::RsaPublic(bits) => found == key.raised(&block(bits, way))?,
+            Function::RsaPrivate(bits) => key.raised(&found)? == block(bits, way),
             Function::Exponentiation(..) if step.starts_with("agree") => {
                 let mut secret = key.agree(other)?;
                 secret.reverse();
@@ -237,17 +237,17 @@ fn is_right(call: &mut Call, function: Function, step: &str, keys: &[Arc<Key>]) 
             Function::Ed25519Verify | Function::P256Verify => true,
         })
     };
-    if !(0..LANES).all(|lane| is_of(lane) == Some(true)) {
+    if !(0..WAYS).all(|way| is_of(way) == Some(true)) {
         return false;
     }
     if !matches!(function, Function::Ed25519Verify | Function::P256Verify) {
         return true;
     }
-    // Another message is refused, in its lane alone.
+    // Another message is refused, in its way alone.
     call.columns()[2][3][0] ^= 1;
-    let refused = call.run(LANES);
+    let refused = call.run(WAYS);
     call.columns()[2][3][0] ^= 1;
-    refused == all(LANES) & !(1 << 3) && call.run(LANES) == all(LANES)
+    refused == all(WAYS) & !(1 << 3) && call.run(WAYS) == all(WAYS)
 }
 
 /// Returns two numbers, the most significant byte first, as ECDSA's signature in DER.
@@ -269,7 +269,7 @@ mod tests {
     const STEPS: [&str; 7] = ["sign", "verify", "private", "public", "agree", "agree-full", "public-full"];
 
     #[test]
-    fn the_first_lanes_are_bits() {
+    fn the_first_ways_are_bits() {
         assert_eq!([0, 1, 3, 8].map(all), [0, 1, 7, 0xff]);
     }
 
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(der(&[0, 0], &[1, 0]), [0x30, 7, 2, 1, 0, 2, 2, 1, 0]);
     }
 
-    /// OpenSSL agrees with every result, however many lanes are filled.
+    /// OpenSSL agrees with every result, however many ways are filled.
     #[test]
     fn results_are_openssls() {
         let library = match CryptoMb::get() {
@@ -295,7 +295,7 @@ mod tests {
             for step in STEPS.into_iter().filter(|step| has_step(algorithm, step)) {
                 let mut call =
                     checked(library, algorithm, step).unwrap_or_else(|| panic!("{algorithm} {step}"));
-                for filled in 1..=LANES {
+                for filled in 1..=WAYS {
                     assert_eq!(call.run(filled), all(filled), "{algorithm} {step}");
                 }
                 compared += 1;

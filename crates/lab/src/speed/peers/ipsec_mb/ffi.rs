@@ -192,7 +192,7 @@ impl Hash {
     }
 }
 
-/// Messages in lanes, on one thread.
+/// Messages side by side, on one thread.
 pub(super) struct Manager {
     library: &'static IpsecMb,
     manager: *mut c_void,

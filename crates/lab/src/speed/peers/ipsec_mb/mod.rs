@@ -1,6 +1,6 @@
-//! Intel's multi-buffer library, which processes messages in lanes, as ours does, in bursts of 32 jobs.
+//! Intel's multi-buffer library, which processes messages side by side, as ours does, in bursts of 32 jobs.
 //!
-//! It gets the whole batch of messages and returns it whole, so that messages in its lanes between bursts are not
+//! It gets the whole batch of messages and returns it whole, so that messages in its hands between bursts are not
 //! counted twice.
 
 mod ffi;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use sealane_transform::{AeadJob, AeadKey, Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
 
-    /// Both sides compute the same function, with any number of messages that share the lanes.
+    /// Both sides compute the same function, with any number of messages side by side.
     #[test]
     fn results_are_ours() {
         let library = match IpsecMb::get() {
