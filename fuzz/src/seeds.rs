@@ -23,7 +23,7 @@ use sealane_peer::{AuthorisedPeers, Framer, Identity, KnownPeers, Location, Publ
 use sealane_simulator::Machine;
 use sealane_stack::Spec;
 use sealane_tree::{Filter, RelativePath, Rule};
-use sealane_wire::superpacket::Pieces;
+use sealane_wire::gso::Pieces;
 use sealane_wire::virtio::Virtio;
 use sealane_wire::{Ethernet, Fddi, Ipv4, Ipv6};
 
@@ -134,7 +134,7 @@ fn seeds_of_packets() {
             })
     });
     // A run of packets is for the other half of the target.
-    check("superpackets", &["run"], |bytes| {
+    check("gso_packets", &["run"], |bytes| {
         Virtio::parse(bytes).is_ok_and(|(header, packet)| Pieces::of(header, packet).is_ok())
     });
 }

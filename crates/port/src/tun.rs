@@ -15,7 +15,7 @@ use crate::{Port, Room};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
-use sealane_wire::superpacket::{BUFFER_BYTES, Join, PACKET_MAX_BYTES, Pieces};
+use sealane_wire::gso::{BUFFER_BYTES, Join, PACKET_MAX_BYTES, Pieces};
 use sealane_wire::virtio::{VIRTIO_BYTES, Virtio};
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //!   the same view edits in place. Nothing is copied or allocated.
 //! - A header to be built is a plain struct of its fields (`Ipv4Fields`, ...) with `write`.
 //! - Checksums are summed by vectors ([`Sum`]); [`update`] changes one for a changed field (RFC 1624).
-//! - [`virtio`] is the header in front of a packet of a TUN device; [`superpacket`] cuts the large packets that such
+//! - [`virtio`] is the header in front of a packet of a TUN device; [`gso`] cuts the large packets that such
 //!   a device gives, and joins small packets into large ones; [`pcap`] is the format of captures.
 //!
 //! The crate has no I/O and no clock. Any bytes give a value or an error: nothing panics, and nothing reads out of
@@ -26,7 +26,7 @@ mod ipv4;
 mod ipv6;
 mod malformed;
 pub mod pcap;
-pub mod superpacket;
+pub mod gso;
 mod tcp;
 mod udp;
 pub mod virtio;

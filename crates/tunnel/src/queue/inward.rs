@@ -20,7 +20,7 @@ use sealane_port::{
     Port as _,
     tun::{Tun, pieces},
 };
-use sealane_wire::superpacket::behead;
+use sealane_wire::gso::behead;
 
 use super::{
     LIMIT_BYTES,

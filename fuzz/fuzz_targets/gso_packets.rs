@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sealane_wire::superpacket::{Join, Pieces, behead};
+use sealane_wire::gso::{Join, Pieces, behead};
 use sealane_wire::virtio::Virtio;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,7 +3,7 @@
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use sealane_wire::superpacket::{Join, Pieces, behead};
+use sealane_wire::gso::{Join, Pieces, behead};
 use sealane_wire::virtio::{Cut, VIRTIO_BYTES, Virtio};
 use sealane_wire::{Ipv4, Ipv4Fields, Ipv6, Ipv6Fields, Tcp, TcpFields, TcpFlags, Udp, UdpFields, protocol};
 use std::net::Ipv6Addr;
