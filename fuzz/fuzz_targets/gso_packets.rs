@@ -1,4 +1,4 @@
-//! Superpackets: cutting joined packets yields the packets that were joined; a header over any bytes cuts them into
+//! GSO packets: cutting joined packets yields the packets that were joined; a header over any bytes cuts them into
 //! the right lengths or is refused.
 
 #![no_main]
@@ -39,7 +39,7 @@ fn check_rest(bytes: &[u8], packets: &[Vec<u8>], room: &mut [u8]) {
     let mut whole = bytes.to_vec();
     let Some(start) = behead(&mut whole, count) else { panic!("it has {} packets", packets.len()) };
     let (header, packet) = Virtio::parse(&whole[start..]).expect("a header of our own");
-    let pieces = Pieces::of(header, packet).expect("a superpacket of our own");
+    let pieces = Pieces::of(header, packet).expect("a GSO packet of our own");
     assert_eq!(pieces.count(), packets.len() - count);
     for (index, before) in packets[count..].iter().enumerate() {
         let length = pieces.write(index, room).expect("it has the room");
@@ -66,7 +66,7 @@ fn check(packets: &[Vec<u8>], room: &mut [u8]) {
 fn cut(join: &mut Join, room: &mut [u8], again: &mut Vec<Vec<u8>>) {
     let Some(joined) = join.take() else { return };
     let (header, packet) = Virtio::parse(joined).expect("a header of our own");
-    let pieces = Pieces::of(header, packet).expect("a superpacket of our own");
+    let pieces = Pieces::of(header, packet).expect("a GSO packet of our own");
     for index in 0..pieces.count() {
         let length = pieces.write(index, room).expect("it has the room");
         again.push(room[..length].to_vec());

@@ -52,7 +52,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iproute2", "network namespaces, and the links between them"),
     ("nftables", "takes away the tables of a gateway's host, and hides hosts behind one address"),
     ("iputils-ping", "small packets through a tunnel"),
-    ("ethtool", "links that cut trains into packets"),
+    ("ethtool", "links that cut GSO packets into packets"),
     ("wireguard-tools", "keys and peers of wireguard-go, a rival of the tunnel"),
     ("openvpn", "a rival of the tunnel"),
     ("charon-systemd", "strongSwan, a rival of the tunnel with ESP in user space"),

@@ -182,10 +182,10 @@ fn between_two_gateways() {
 }
 
 #[test]
-fn a_forwarding_gateway_takes_the_longest_superpackets_whole() {
+fn a_forwarding_gateway_takes_the_longest_gso_packets_whole() {
     let Some(()) = unless(missing()) else { return };
     // The kernel cuts other hosts' packets if the device says less; a host's own sockets respect the device from the
-    // start, and fill a train of 45 packets.
+    // start, and fill a burst of 45 packets.
     for (tag, forwards, takes) in [("y", true, 65_536), ("z", false, 45 * (1400 - 52) + 384)] {
         let mut net = Net::new(&format!("s{tag}"), &["a"]);
         let words = format!("-qw net.ipv4.ip_forward={}", u8::from(forwards));

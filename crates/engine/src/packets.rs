@@ -15,7 +15,7 @@ use crate::{
     Buffer, Direction, Implementations, Job, JobStatus, Protection, Provider, Session, Software, Span, Work,
 };
 
-/// The batch: as many packets as a superpacket has, of the length of most.
+/// The batch: as many packets as a GSO packet has, of the length of most.
 const PACKETS: u32 = 44;
 const PACKET_BYTES: u32 = 1408;
 /// ESP's header, which is authenticated.

@@ -43,7 +43,7 @@ fn own_arrangements_of_tunnels_carry() {
     let Some(()) = unless(missing()) else { return };
     let names = carrying("tcp1", "null-gso,sealane-4-children,sealane-direct");
     assert_eq!(names, ["null-gso", "sealane-4-children", "sealane-direct"]);
-    // Superpackets as they are do not pass a link that splits trains.
+    // GSO packets as they are do not pass a link that splits GSO packets.
     assert_eq!(carrying("tcp1-no-segmentation", "null-gso,sealane-esp"), ["sealane-esp"]);
 }
 /// The lab's macro benchmarks in their shortest form: each part that has its programs here has its table.

@@ -382,7 +382,7 @@ pub const ROWS: &[Row] = rows! {
         "Not in the papers: compression through a slow link, beside rsync.",
         "What compression gains on a log, and what it costs where there is nothing to gain.";
     "trains" at ""
-        "Not in the papers: links that split trains of packets, and rates without loss.",
+        "Not in the papers: links that split GSO packets, and rates without loss.",
         "What a tunnel carries where the network takes one packet at a time, and how many small packets it carries \
          at all.";
     "O1" at "Text"

@@ -36,7 +36,7 @@ fn main() {
                 .map(ToString::to_string)
                 .to_vec()
         })
-        .of_single_trains()
+        .of_single_bursts()
     };
     let mut tunnels =
         vec![("a lane a direction".to_owned(), ours("1")), ("two lanes a direction".to_owned(), ours("2"))];
@@ -45,7 +45,7 @@ fn main() {
             let first = [program, device, local, peer].map(ToString::to_string);
             first.into_iter().chain(last.iter().cloned()).collect()
         });
-        tunnels.push((program.clone(), tunnel.of_single_trains()));
+        tunnels.push((program.clone(), tunnel.of_single_bursts()));
     }
     let mut results = vec![Vec::new(); tunnels.len()];
     for _ in 0..ROUNDS {

@@ -3,8 +3,8 @@
 //! ports; it needs `CAP_NET_ADMIN`.
 //!
 //! Each direction is a flow. A lane takes the next place in its order together with a batch from the receiving port
-//! (a superpacket from TUN, cut; a train from UDP), and brings the batch back; the lane that finds the next batch in
-//! order sends it on (as a train to UDP; joined to TUN). Each direction has one lane by default; more lanes keep the
+//! (a GSO packet from TUN, cut; a burst from UDP), and brings the batch back; the lane that finds the next batch in
+//! order sends it on (as a burst to UDP; joined to TUN). Each direction has one lane by default; more lanes keep the
 //! order all the same.
 
 use sealane_lanes::{Flow, Pool};
@@ -18,7 +18,7 @@ use std::{env, io, process, thread};
 
 /// Number of batches between receiving and sending, beyond the one in each lane's hands.
 const PLACES: usize = 32;
-/// Room for two trains, and as many packets as small ones fill.
+/// Room for two bursts, and as many packets as small ones fill.
 const BATCH_BYTES: usize = 2 * 65_536;
 const BATCH_PACKETS: usize = 256;
 

@@ -1,4 +1,4 @@
-//! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no trains for these:
+//! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no GSO for these:
 //! each packet costs a full pass, so UDP is the faster path. A sender may go past IP ([`Raw::send_directly`]). If
 //! packets come densely, the receiver lets a few gather, so that one wake-up serves many.
 

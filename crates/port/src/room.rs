@@ -6,7 +6,7 @@ use sealane_engine::Span;
 const CACHE_LINE_BYTES: usize = 64;
 
 /// The room around a received packet, for the headers and trailers that layers will add. Packets lie side by side: if
-/// the layers fill the room exactly, a batch leaves as one train without a copy.
+/// the layers fill the room exactly, a batch leaves as one burst without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Bytes before the packet.

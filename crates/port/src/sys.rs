@@ -74,7 +74,7 @@ pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as libc::c_int)
 }
 
-/// Requests received datagrams of one flow as one train.
+/// Requests received datagrams of one flow as one burst.
 pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
@@ -273,9 +273,9 @@ unsafe fn put<T>(
     }
 }
 
-/// Sends the bytes of `slices` as one datagram, or, if `segment_bytes` is given, as a train of datagrams of that
+/// Sends the bytes of `slices` as one datagram, or, if `segment_bytes` is given, as a burst of datagrams of that
 /// length each but the last.
-pub(crate) fn send_train(
+pub(crate) fn send_burst(
     fd: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],
     segment_bytes: Option<u16>,
@@ -337,7 +337,7 @@ pub(crate) fn send_train(
 
 /// The datagrams that arrived in one call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Train {
+pub(crate) struct Burst {
     /// Bytes written to the buffer.
     pub(crate) bytes: usize,
     /// Length of each datagram but the last, in bytes; `None` if there is one datagram.
@@ -403,8 +403,8 @@ fn receive_message(
     })
 }
 
-/// Receives a datagram or, with [`set_udp_gro`], a train of them.
-pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
+/// Receives a datagram or, with [`set_udp_gro`], a burst of them.
+pub(crate) fn receive_burst(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Burst> {
     let flags = if may_wait { 0 } else { libc::MSG_DONTWAIT };
     let (mut segment_bytes, mut traffic_class, mut destination) = (None, 0, None);
     let mut came = None;
@@ -431,7 +431,7 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
         }
         _ => {}
     })?;
-    Ok(Train {
+    Ok(Burst {
         bytes: received.bytes,
         segment_bytes,
         source: received.address,

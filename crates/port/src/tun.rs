@@ -1,6 +1,6 @@
-//! A TUN device: IP packets of this host's own network stack, in superpackets if its offloads are on.
+//! A TUN device: IP packets of this host's own network stack, in GSO packets if its offloads are on.
 //!
-//! Inward, one large read brings a superpacket, which is cut into packets that lie side by side in the batch, with
+//! Inward, one large read brings a GSO packet, which is cut into packets that lie side by side in the batch, with
 //! all their checksums complete. Outward, packets that follow each other are joined and leave by one large write. The
 //! device disappears when its last queue is dropped.
 
@@ -23,10 +23,10 @@ use std::sync::Arc;
 /// Number of bytes at which a batch is handed on at once.
 const ENOUGH_BYTES: usize = 16 * 1024;
 
-/// Bytes of a buffer for a superpacket with its virtio-net header.
+/// Bytes of a buffer for a GSO packet with its virtio-net header.
 pub const WHOLE_BYTES: usize = BUFFER_BYTES;
 
-/// Returns the packets of a superpacket that [`Tun::receive_whole`] has read; `None` if it is malformed.
+/// Returns the packets of a GSO packet that [`Tun::receive_whole`] has read; `None` if it is malformed.
 #[must_use]
 pub fn pieces(whole: &[u8]) -> Option<Pieces<'_>> {
     // The kernel's header for its own packet is right; any other packet is malformed.
@@ -34,7 +34,7 @@ pub fn pieces(whole: &[u8]) -> Option<Pieces<'_>> {
 }
 
 impl Room {
-    /// Appends a packet of a superpacket. Returns `false` if the batch has no room for it.
+    /// Appends a packet of a GSO packet. Returns `false` if the batch has no room for it.
     pub fn push_piece(self, batch: &mut Batch, pieces: &Pieces<'_>, index: usize) -> bool {
         let Some(span) = self.push(batch, pieces.bytes(index)) else { return false };
         let into = &mut batch.work.buffer.bytes_mut()[span.range()];
@@ -51,14 +51,14 @@ pub struct Options {
     /// Number of queues, each for a thread of its own; the kernel assigns each flow of packets to one. See
     /// [`Tun::open_queues`] for packets the other way.
     pub queues: usize,
-    /// Superpackets, both ways.
+    /// GSO packets, both ways.
     pub has_offloads: bool,
     /// Whether [`Port::receive`] returns [`io::ErrorKind::WouldBlock`] instead of waiting.
     pub is_nonblocking: bool,
     /// The room around received packets.
     pub room: Room,
-    /// Most bytes of a superpacket that is written.
-    pub superpacket_max_bytes: usize,
+    /// Most bytes of a GSO packet that is written.
+    pub gso_packet_max_bytes: usize,
 }
 
 impl Options {
@@ -71,7 +71,7 @@ impl Options {
             has_offloads: true,
             is_nonblocking: false,
             room: Room::NONE,
-            superpacket_max_bytes: PACKET_MAX_BYTES,
+            gso_packet_max_bytes: PACKET_MAX_BYTES,
         }
     }
 }
@@ -84,9 +84,9 @@ pub struct Tun {
     has_offloads: bool,
     is_nonblocking: bool,
     room: Room,
-    /// The buffer for superpackets that are read.
+    /// The buffer for GSO packets that are read.
     inward: Box<[u8]>,
-    /// Length of the superpacket in `inward`, and index of its first piece that had no room yet.
+    /// Length of the GSO packet in `inward`, and index of its first piece that had no room yet.
     pending: Option<(usize, usize)>,
     outward: Join,
     pace: Pace,
@@ -128,7 +128,7 @@ impl Tun {
                 }
             }
             // Without offloads no packets can be joined, and no packet is shorter than this.
-            let max_bytes = if options.has_offloads { options.superpacket_max_bytes } else { 0 };
+            let max_bytes = if options.has_offloads { options.gso_packet_max_bytes } else { 0 };
             ports.push(Self {
                 name: name.clone(),
                 device: Arc::new(device),
@@ -204,7 +204,7 @@ impl Tun {
         Ok(start + read)
     }
 
-    /// Appends the pieces of the superpacket read to `batch`, from `first` on; returns whether those were all.
+    /// Appends the pieces of the GSO packet read to `batch`, from `first` on; returns whether those were all.
     fn lay(&mut self, batch: &mut Batch, read: usize, first: usize) -> bool {
         let Some(pieces) = pieces(&self.inward[..read]) else {
             self.refused_packets += 1;
@@ -219,9 +219,9 @@ impl Tun {
         true
     }
 
-    /// Reads superpackets with their virtio-net headers until the device has no more or `keep` returns `false`, and waits for the
-    /// first one if it `may_wait`. Small packets that come densely gather for a moment. `keep` gets the buffer with a superpacket,
-    /// which it may exchange for another of [`WHOLE_BYTES`], and the superpacket's length. Returns the number of superpackets.
+    /// Reads GSO packets with their virtio-net headers until the device has no more or `keep` returns `false`, and waits for the
+    /// first one if it `may_wait`. Small packets that come densely gather for a moment. `keep` gets the buffer with a GSO packet,
+    /// which it may exchange for another of [`WHOLE_BYTES`], and the GSO packet's length. Returns the number of GSO packets.
     ///
     /// # Errors
     /// Returns errors of the device.
@@ -279,8 +279,8 @@ impl Tun {
         outward.write(joined, packets, &mut self.refused_packets)
     }
 
-    /// Joins the passed packets of `batch`, and passes on each superpacket that [`Self::write_whole`] takes: the buffer, which may be
-    /// exchanged for another of [`WHOLE_BYTES`], the superpacket's length, and the number of its packets.
+    /// Joins the passed packets of `batch`, and passes on each GSO packet that [`Self::write_whole`] takes: the buffer, which may be
+    /// exchanged for another of [`WHOLE_BYTES`], the GSO packet's length, and the number of its packets.
     pub fn join(&mut self, batch: &Batch, mut keep: impl FnMut(&mut Box<[u8]>, usize, usize)) {
         let join = &mut self.outward;
         let mut take = |join: &mut Join| {
@@ -298,7 +298,7 @@ impl Tun {
         take(join);
     }
 
-    /// Writes a superpacket of `packets` packets with its virtio-net header.
+    /// Writes a GSO packet of `packets` packets with its virtio-net header.
     ///
     /// # Errors
     /// Returns errors of the device; a packet that it does not take is counted.
@@ -308,7 +308,7 @@ impl Tun {
     }
 }
 
-/// The end of a queue that takes superpackets.
+/// The end of a queue that takes GSO packets.
 struct Outward<'a> {
     device: &'a OwnedFd,
     has_offloads: bool,

@@ -1,5 +1,5 @@
-//! UDP: a run of datagrams of equal length leaves as a train by one call (UDP_SEGMENT) and arrives as one (UDP_GRO),
-//! so that the kernel's cost per datagram is paid once per train. If the kernel or the path refuses trains, one call
+//! UDP: datagrams of equal length leave as a burst by one call (UDP_SEGMENT) and arrive as one (UDP_GRO),
+//! so that the kernel's cost per datagram is paid once per burst. If the kernel or the path refuses GSO, one call
 //! carries many datagrams instead (sendmmsg, recvmmsg).
 
 use crate::errors::{Failures, TooLong, Tries, Whole, is_of_packet, too_long};
@@ -8,7 +8,7 @@ use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
-use crate::sys::{self, Headers, MANY, Train};
+use crate::sys::{self, Burst, Headers, MANY};
 use crate::{Batch, Packet};
 use crate::{Port, Room};
 use arrayvec::ArrayVec;
@@ -22,13 +22,13 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most datagrams of a train that every kernel with UDP_SEGMENT takes.
-pub const TRAIN_MAX_DATAGRAMS: usize = 64;
-/// Most bytes of a train: the longest IP packet without IP's and UDP's headers.
-pub const TRAIN_MAX_BYTES: usize = 65_535 - 20 - 8;
-/// Bytes of buffer for a received train.
+/// Most datagrams of a burst that every kernel with UDP_SEGMENT takes.
+pub const BURST_MAX_DATAGRAMS: usize = 64;
+/// Most bytes of a burst: the longest IP packet without IP's and UDP's headers.
+pub const BURST_MAX_BYTES: usize = 65_535 - 20 - 8;
+/// Bytes of buffer for a received burst.
 const RECEIVE_BYTES: usize = 65_536;
-/// Bytes left free before a batch's first train if there is room: behind ESP's header and IV, mostly 16 bytes, the
+/// Bytes left free before a batch's first burst if there is room: behind ESP's header and IV, mostly 16 bytes, the
 /// payload then starts on a cache line.
 const FRONT_BYTES: usize = 48;
 /// Number of bytes at which a batch is handed on at once.
@@ -38,7 +38,7 @@ const ENOUGH_PACKETS: usize = 128;
 /// Buffer requested from the kernel for each direction: bursts wait there, because a TUN device gives no
 /// back-pressure.
 const SOCKET_BUFFER_BYTES: usize = 7 << 20;
-/// Room for a datagram if trains are not received.
+/// Room for a datagram without GRO.
 const SLOT_BYTES: usize = 2048;
 
 /// A UDP socket.
@@ -47,8 +47,8 @@ pub struct Udp {
     socket: Arc<UdpSocket>,
     /// Destination of packets; `None` if the socket is connected.
     peer: Option<SocketAddr>,
-    sends_trains: bool,
-    receives_trains: bool,
+    sends_gso: bool,
+    receives_gro: bool,
     /// Sender of the datagrams received last; all datagrams of one call have one sender, one destination and one traffic
     /// class.
     pub source: Option<SocketAddr>,
@@ -59,18 +59,18 @@ pub struct Udp {
     pub waited: Duration,
     /// Whether the socket was seen empty behind the datagrams received last.
     pub is_dry: bool,
-    /// Our address that datagrams are sent from, with trains; if the kernel refuses it, or for `None`, it chooses one.
+    /// Our address that datagrams are sent from, with GSO; if the kernel refuses it, or for `None`, it chooses one.
     pub local: Option<IpAddr>,
-    /// The traffic class (DSCP and ECN) in the IP header of the datagrams received last; without trains 0.
+    /// The traffic class (DSCP and ECN) in the IP header of the datagrams received last; without GRO 0.
     pub received_traffic_class: u8,
-    /// The traffic class of sent datagrams; without trains it stays 0.
+    /// The traffic class of sent datagrams; without GSO it stays 0.
     pub traffic_class: u8,
     /// Set if the socket controls the length of its packets itself.
     whole: Option<Whole>,
     pace: Pace,
     looks: Looks,
-    /// A train that came behind one of another sender.
-    pending: Option<(Train, Vec<u8>)>,
+    /// A burst that came behind one of another sender.
+    pending: Option<(Burst, Vec<u8>)>,
     /// Datagrams that the kernel did not take, because they are too long for the path or nobody listens.
     pub refused_packets: u64,
 }
@@ -81,17 +81,17 @@ impl Udp {
     /// # Errors
     /// Fails if the socket's options cannot be set.
     pub fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
-        let receives_trains = sys::set_udp_gro(socket.as_fd()).is_ok();
+        let receives_gro = sys::set_udp_gro(socket.as_fd()).is_ok();
         // If the kernel does not report it, congestion marks of the path are not seen.
         let _ = sys::set_receive_traffic_class(socket.as_fd());
-        Ok(Self { sends_trains: true, receives_trains, ..Self::without_trains(socket, peer)? })
+        Ok(Self { sends_gso: true, receives_gro, ..Self::without_offloads(socket, peer)? })
     }
 
-    /// Returns a port that uses no trains, as on a kernel that has none.
+    /// Returns a port that uses neither GSO nor GRO, as on a kernel that has none.
     ///
     /// # Errors
     /// Fails if the socket's options cannot be set.
-    pub fn without_trains(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
+    pub fn without_offloads(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
         // A size beyond the system's limit needs CAP_NET_ADMIN; otherwise it is set up to the limit.
         if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER_BYTES).is_err() {
             sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
@@ -102,8 +102,8 @@ impl Udp {
         Ok(Self {
             socket: Arc::new(socket),
             peer,
-            sends_trains: false,
-            receives_trains: false,
+            sends_gso: false,
+            receives_gro: false,
             source: None,
             destination: None,
             waited: Duration::ZERO,
@@ -182,8 +182,8 @@ impl Udp {
             rustix::net::bind(&socket, &local)?;
             // The first socket in order is this port's, because it was bound first.
             sys::give_all_to_first(socket.as_fd())?;
-            let mut sibling = Self::without_trains(UdpSocket::from(socket), self.peer)?;
-            sibling.sends_trains = self.sends_trains;
+            let mut sibling = Self::without_offloads(UdpSocket::from(socket), self.peer)?;
+            sibling.sends_gso = self.sends_gso;
             if self.whole.is_some() {
                 sibling.report_too_long()?;
             }
@@ -201,8 +201,8 @@ impl Udp {
     }
 
     fn receive_within(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
-        match self.receives_trains {
-            true => self.receive_trains(batch, may_wait),
+        match self.receives_gro {
+            true => self.receive_bursts(batch, may_wait),
             false => self.receive_singly(batch, may_wait),
         }
     }
@@ -245,14 +245,14 @@ impl Udp {
         }
     }
 
-    /// Returns the number of packets at the front that can leave as one train, and the datagrams' length.
-    fn run(packets: &[Packet]) -> (usize, usize) {
+    /// Returns the number of packets at the front that can leave as one burst, and the datagrams' length.
+    fn burst(packets: &[Packet]) -> (usize, usize) {
         let segment_bytes = packets[0].len();
         let mut bytes = segment_bytes;
         let mut count = 1;
         for packet in &packets[1..] {
             let fits = packet.is_passed() && !packet.is_empty() && packet.len() <= segment_bytes;
-            if !fits || count == TRAIN_MAX_DATAGRAMS || bytes + packet.len() > TRAIN_MAX_BYTES {
+            if !fits || count == BURST_MAX_DATAGRAMS || bytes + packet.len() > BURST_MAX_BYTES {
                 break;
             }
             bytes += packet.len();
@@ -264,9 +264,9 @@ impl Udp {
         (count, segment_bytes)
     }
 
-    fn send_run(&self, batch: &Batch, from: usize, count: usize, segment_bytes: usize) -> io::Result<()> {
+    fn send_burst(&self, batch: &Batch, from: usize, count: usize, segment_bytes: usize) -> io::Result<()> {
         let bytes = batch.work.buffer.bytes();
-        let mut slices = [IoSlice::new(&[]); TRAIN_MAX_DATAGRAMS];
+        let mut slices = [IoSlice::new(&[]); BURST_MAX_DATAGRAMS];
         let mut used = 0;
         let mut whole: Option<Span> = None;
         for packet in &batch.packets[from..from + count] {
@@ -290,22 +290,22 @@ impl Udp {
         }
         let segment_bytes = (count > 1).then_some(segment_bytes as u16);
         let headers = Headers { to: self.peer, from: self.local, traffic_class: self.traffic_class };
-        sys::send_train(self.socket.as_fd(), &slices[..used], segment_bytes, &headers).map(drop)
+        sys::send_burst(self.socket.as_fd(), &slices[..used], segment_bytes, &headers).map(drop)
     }
 
-    /// Sends datagrams without a train, and returns the number sent.
+    /// Sends datagrams without GSO, and returns the number sent.
     fn send_few(&self, batch: &Batch, from: usize, count: usize) -> io::Result<usize> {
         match self.local {
-            // Only a call for one train takes a source.
-            Some(_) => self.send_run(batch, from, 1, batch.packets[from].len()).map(|()| 1),
+            // Only a call with GSO takes a source.
+            Some(_) => self.send_burst(batch, from, 1, batch.packets[from].len()).map(|()| 1),
             None => self.send_singly(batch, from, count),
         }
     }
 
     /// Sends the datagrams in few calls, and returns the number sent.
     fn send_singly(&self, batch: &Batch, from: usize, count: usize) -> io::Result<usize> {
-        let indices = from..from + count.min(TRAIN_MAX_DATAGRAMS);
-        let datagrams: ArrayVec<_, TRAIN_MAX_DATAGRAMS> =
+        let indices = from..from + count.min(BURST_MAX_DATAGRAMS);
+        let datagrams: ArrayVec<_, BURST_MAX_DATAGRAMS> =
             indices.map(|index| [IoSlice::new(batch.bytes(index))]).collect();
         Ok(send_many(self.socket.as_fd(), &datagrams, self.peer.map(SocketAddrAny::from))?)
     }
@@ -315,15 +315,15 @@ impl Udp {
         Errno::from_io_error(error).is_some_and(is_of_packet)
     }
 
-    /// Returns whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is
+    /// Returns whether the kernel has no GSO for this path: the device cannot compute checksums, or a datagram is
     /// longer than the path takes.
-    fn refuses_trains(error: &io::Error) -> bool {
+    fn refuses_gso(error: &io::Error) -> bool {
         [Errno::IO, Errno::INVAL, Errno::MSGSIZE]
             .iter()
             .any(|refused| error.raw_os_error() == Some(refused.raw_os_error()))
     }
 
-    fn receive_trains(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
+    fn receive_bursts(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
         let before = batch.packets.len();
         let first = end_of(batch);
         let mut may_gather = self.pace.is_dense();
@@ -337,23 +337,23 @@ impl Udp {
                 start = FRONT_BYTES;
             }
             if buffer.len() < start + RECEIVE_BYTES
-                || batch.packets.capacity() - batch.packets.len() < TRAIN_MAX_DATAGRAMS
+                || batch.packets.capacity() - batch.packets.len() < BURST_MAX_DATAGRAMS
             {
                 return if laid == 0 { Err(no_room()) } else { Ok(laid) };
             }
             let into = &mut buffer[start..start + RECEIVE_BYTES];
             let received = match self.pending.take() {
-                Some((train, bytes)) => {
+                Some((burst, bytes)) => {
                     into[..bytes.len()].copy_from_slice(&bytes);
-                    Ok(train)
+                    Ok(burst)
                 }
-                None => sys::receive_train(self.socket.as_fd(), into, may_wait && laid == 0),
+                None => sys::receive_burst(self.socket.as_fd(), into, may_wait && laid == 0),
             };
             if laid > 0 {
                 self.looks.after(received.is_ok());
             }
-            let train = match received {
-                Ok(train) => train,
+            let burst = match received {
+                Ok(burst) => burst,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // The error is about an earlier packet of ours.
                 Err(error) if Self::is_lost(&error) => {
@@ -372,41 +372,41 @@ impl Udp {
                 Err(error) => return Err(error),
             };
             let is_first = laid == 0;
-            let is_alike = (train.source, train.destination, train.traffic_class)
+            let is_alike = (burst.source, burst.destination, burst.traffic_class)
                 == (self.source, self.destination, self.received_traffic_class);
             if !is_first && !is_alike {
-                self.pending = Some((train, into[..train.bytes].to_vec()));
+                self.pending = Some((burst, into[..burst.bytes].to_vec()));
                 return Ok(laid);
             }
             if is_first {
-                self.waited = train.waited;
+                self.waited = burst.waited;
             }
-            self.source = train.source;
-            self.destination = train.destination;
-            self.received_traffic_class = train.traffic_class;
-            let segment_bytes = train.segment_bytes.unwrap_or(train.bytes).max(1);
-            if train.is_cut_short {
+            self.source = burst.source;
+            self.destination = burst.destination;
+            self.received_traffic_class = burst.traffic_class;
+            let segment_bytes = burst.segment_bytes.unwrap_or(burst.bytes).max(1);
+            if burst.is_cut_short {
                 self.refused_packets += 1;
             }
             let mut at = 0;
-            while at < train.bytes {
-                let bytes = segment_bytes.min(train.bytes - at);
+            while at < burst.bytes {
+                let bytes = segment_bytes.min(burst.bytes - at);
                 if Room::NONE.push_at(batch, start + at, bytes).is_none() {
                     self.refused_packets += 1;
                 }
                 at += bytes;
             }
-            // The packets of a train have gathered at its sender.
-            singles += usize::from(train.segment_bytes.is_none());
-            self.pace.after(usize::from(train.segment_bytes.is_none()));
-            let enough_bytes = if singles > 1 { TRAIN_MAX_BYTES } else { ENOUGH_BYTES };
+            // The packets of a burst have gathered at its sender.
+            singles += usize::from(burst.segment_bytes.is_none());
+            self.pace.after(usize::from(burst.segment_bytes.is_none()));
+            let enough_bytes = if singles > 1 { BURST_MAX_BYTES } else { ENOUGH_BYTES };
             let laid = batch.packets.len() - before;
             if laid >= ENOUGH_PACKETS || laid > 0 && end_of(batch) - first >= enough_bytes {
-                // Datagrams that did not fit into one train come in the next, which has usually arrived by now.
-                let is_full = train.segment_bytes.is_some()
+                // Datagrams that did not fit into one burst come in the next, which has usually arrived by now.
+                let is_full = burst.segment_bytes.is_some()
                     && is_first
-                    && (train.bytes + segment_bytes > TRAIN_MAX_BYTES
-                        || train.bytes == TRAIN_MAX_DATAGRAMS * segment_bytes);
+                    && (burst.bytes + segment_bytes > BURST_MAX_BYTES
+                        || burst.bytes == BURST_MAX_DATAGRAMS * segment_bytes);
                 if !is_full {
                     return Ok(laid);
                 }
@@ -468,7 +468,7 @@ pub fn receive_letter(
     socket: &UdpSocket,
     into: &mut [u8],
 ) -> io::Result<(usize, SocketAddr, Option<IpAddr>)> {
-    let letter = sys::receive_train(socket.as_fd(), into, false)?;
+    let letter = sys::receive_burst(socket.as_fd(), into, false)?;
     let source = letter.source.ok_or(io::ErrorKind::InvalidData)?;
     Ok((letter.bytes, source, letter.destination))
 }
@@ -480,7 +480,7 @@ pub fn receive_letter(
 pub fn send_letter(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
     let send = |from| {
         let headers = Headers { to: Some(to), from, traffic_class: 0 };
-        sys::send_train(socket.as_fd(), &[IoSlice::new(bytes)], None, &headers).map(drop)
+        sys::send_burst(socket.as_fd(), &[IoSlice::new(bytes)], None, &headers).map(drop)
     };
     match send(from) {
         Err(error) if from.is_some() && is_about_source(&error) => send(None),
@@ -501,18 +501,18 @@ impl Port for Udp {
                 at += 1;
                 continue;
             }
-            let (count, segment_bytes) = Self::run(&packets[at..]);
-            let mut sent = if self.sends_trains || count == 1 {
-                self.send_run(batch, at, count, segment_bytes).map(|()| count)
+            let (count, segment_bytes) = Self::burst(&packets[at..]);
+            let mut sent = if self.sends_gso || count == 1 {
+                self.send_burst(batch, at, count, segment_bytes).map(|()| count)
             } else {
                 self.send_few(batch, at, count)
             };
             if let Err(error) = &sent
                 && count > 1
-                && Self::refuses_trains(error)
+                && Self::refuses_gso(error)
             {
                 // The error "too long for the path" concerns these datagrams alone.
-                self.sends_trains &= error.raw_os_error() != Some(Errno::IO.raw_os_error());
+                self.sends_gso &= error.raw_os_error() != Some(Errno::IO.raw_os_error());
                 sent = self.send_few(batch, at, count);
             }
             match sent {
@@ -533,7 +533,7 @@ impl Port for Udp {
                     }
                 }
                 Err(error) if Self::is_lost(&error) => {
-                    // Each datagram of a train that is too long is too long; those after the train may not be.
+                    // Each datagram of a burst that is too long is too long; those after the burst may not be.
                     self.refused_packets += 1;
                     at += 1;
                 }

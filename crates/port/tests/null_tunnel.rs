@@ -22,7 +22,7 @@ fn up(lanes: u32) -> Tunnel {
             .map(ToString::to_string)
             .to_vec()
     })
-    .of_single_trains()
+    .of_single_bursts()
 }
 
 /// Runs `work` on a thread of namespace `end`.

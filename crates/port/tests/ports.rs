@@ -129,7 +129,7 @@ fn check_udp(mut from: Udp, mut to: Udp) {
     packets.extend(numbered(3, 700));
     packets.extend(numbered(70, 64));
     packets.extend(numbered(1, 1));
-    // The packets exceed one train's bytes, so runs are cut.
+    // The packets exceed one burst's bytes, so there are several.
     packets.extend(numbered(60, 1400));
     let mut batch = batch_of(&packets);
     batch.packets[150].refuse(Verdict::Damaged);
@@ -147,14 +147,14 @@ fn check_udp(mut from: Udp, mut to: Udp) {
 }
 
 #[test]
-fn trains_arrive_as_they_were_sent() {
+fn bursts_arrive_as_they_were_sent() {
     let [one, other] = sockets();
     check_udp(Udp::new(one, None).unwrap(), Udp::new(other, None).unwrap());
 }
 
 #[test]
-fn what_was_cut_into_two_trains_arrives_in_one_call() {
-    // There are too many bytes for one train, and too many datagrams.
+fn what_was_cut_into_two_bursts_arrives_in_one_call() {
+    // There are too many bytes for one burst, and too many datagrams.
     for packets in [numbered(60, 1400), numbered(100, 500)] {
         let [one, other] = sockets();
         let (mut from, mut to) = (Udp::new(one, None).unwrap(), Udp::new(other, None).unwrap());
@@ -172,11 +172,11 @@ fn what_was_cut_into_two_trains_arrives_in_one_call() {
 }
 
 #[test]
-fn without_trains_the_same_arrives() {
+fn without_offloads_the_same_arrives() {
     let [one, other] = sockets();
-    check_udp(Udp::without_trains(one, None).unwrap(), Udp::new(other, None).unwrap());
+    check_udp(Udp::without_offloads(one, None).unwrap(), Udp::new(other, None).unwrap());
     let [one, other] = sockets();
-    check_udp(Udp::without_trains(one, None).unwrap(), Udp::without_trains(other, None).unwrap());
+    check_udp(Udp::without_offloads(one, None).unwrap(), Udp::without_offloads(other, None).unwrap());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests a TUN device of the real kernel: written packets arrive, in superpackets that the kernel takes.
+//! Tests a TUN device of the real kernel: written packets arrive, in GSO packets that the kernel takes.
 
 #[allow(dead_code)]
 mod namespaces;
@@ -39,11 +39,11 @@ fn datagram(number: u32) -> Vec<u8> {
     packet
 }
 
-/// The kernel refuses a superpacket of more datagrams than it allows, and all of them would be lost.
+/// The kernel refuses a GSO packet of more datagrams than it allows, and all of them would be lost.
 #[test]
 fn many_small_datagrams_arrive_all() {
     let Some(()) = skip::unless(missing()) else { return };
-    // The number is more than any kernel takes in one superpacket, and no more than a socket's buffer holds.
+    // The number is more than any kernel takes in one GSO packet, and no more than a socket's buffer holds.
     let count = 200;
     let alone = Alone::new("s");
     alone.inside(|| {

@@ -221,7 +221,7 @@ fn over_sockets(text: &str, placement: Placement, sent: &[Vec<u8>]) {
         let sink = sinks[end].take().map(|sink| Box::new(ends(sink).unwrap().1) as Box<_>);
         let down = Ends { source, sink: Some(Box::new(sending)) };
         let up = Ends { source: Some(Box::new(receiving)), sink };
-        // A train is received as it was written, into one buffer.
+        // A burst is received as it was written, into one buffer.
         let plan = Plan { batches: 32, buffer_bytes: 256 << 10, packets: 128, ..plan(placement, 3) };
         crews.push(Crew::new(plan, vec![FlowPlan { stack, down, up }]).unwrap());
     }

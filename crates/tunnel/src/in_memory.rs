@@ -37,7 +37,7 @@ use crate::{
     site::Site,
 };
 
-/// The number of packets in a load, as many as a superpacket has.
+/// The number of packets in a load, as many as a GSO packet has.
 pub const LOAD_PACKETS: usize = 44;
 /// The length of each packet in bytes; sealed, it fits into 1,500.
 pub const PACKET_BYTES: usize = 1436;
@@ -389,7 +389,7 @@ impl Maker<'_> {
             let mut batch = used.pop().unwrap_or_else(fresh);
             batch.clear();
             for packet in self.load.batch.passed() {
-                assert!(batch.push_bytes(0, packet, 0), "a train fits");
+                assert!(batch.push_bytes(0, packet, 0), "a burst fits");
             }
             batch.first = self.source.loads;
             ready.push(batch);

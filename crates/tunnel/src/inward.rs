@@ -1,4 +1,4 @@
-//! Inward: trains of peers become packets for the device.
+//! Inward: bursts of peers become packets for the device.
 //!
 //! Guarantees: only packets reach the device that are genuine, new, and from the networks of their peer; every other
 //! packet is counted under its reason; a stranger's packet costs one look-up of its SPI. There is no allocation per
@@ -72,7 +72,7 @@ pub struct Arrival {
 }
 
 const PACKETS_MAX: usize = 512;
-/// Room for two trains, the most that the port receives at once, and for the packets that transport mode makes of
+/// Room for two bursts, the most that the port receives at once, and for the packets that transport mode makes of
 /// them, whose headers may be longer than those that are removed.
 const BUFFER_BYTES: usize = 5 * 65_536;
 
@@ -424,9 +424,9 @@ fn shrink(packet: &mut Packet, inner: Span) {
 mod tests {
     use super::*;
 
-    /// The port receives at most two trains at once, of few long packets or of many short ones.
+    /// The port receives at most two bursts at once, of few long packets or of many short ones.
     #[test]
-    fn there_is_room_for_what_transport_mode_makes_of_two_trains() {
+    fn there_is_room_for_what_transport_mode_makes_of_two_bursts() {
         let ends = Ends::of("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()).unwrap();
         for (count, bytes) in [(2 * 44, 1474), (127 + 64, 685), (2, 65_507)] {
             let mut arrival = Arrival::new();

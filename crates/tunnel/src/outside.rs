@@ -74,7 +74,7 @@ impl fmt::Display for Families {
 /// The socket, or one half of it after [`Self::split`].
 #[derive(Debug)]
 pub enum Outside {
-    /// Trains in UDP.
+    /// Bursts in UDP.
     Udp(Udp),
     /// Packets of protocol 50 or 51.
     Raw(Raw),

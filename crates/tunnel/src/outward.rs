@@ -1,4 +1,4 @@
-//! Outward: packets of the device become sealed trains for peers.
+//! Outward: packets of the device become sealed bursts for peers.
 //!
 //! Guarantees: sequence numbers are assigned in order of arrival before anything is sealed; a packet that policy
 //! keeps out of the tunnel is counted under its reason and dropped; there is no allocation per packet.
@@ -74,7 +74,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns an empty load; its buffer takes two superpackets with their room.
+    /// Returns an empty load; its buffer takes two GSO packets with their room.
     pub fn new() -> Self {
         let runs = Vec::with_capacity(BATCH_PACKETS);
         let (refused, framed) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ const BATCH_BYTES: usize = 3 * 65_536;
 const BATCH_PACKETS: usize = 512;
 
 /// Returns the room around each packet of the device that suffices for all of a site's suites. With one suite the
-/// sealed packets fill it exactly, so that they lie back to back and a train is one slice.
+/// sealed packets fill it exactly, so that they lie back to back and a burst is one slice.
 pub fn room(site: &Site) -> Room {
     if site.protocol == Protocol::Ah {
         return Room { headroom_bytes: frame::HEADROOM_BYTES, ..Room::NONE };
@@ -282,14 +282,14 @@ impl<'a> Router<'a> {
             }
         }
         let endpoint = self.peers.way_of(outbound.association()).ok_or(DropReason::NoAssociation)?;
-        let is_own_train = flow.protocol == protocol::UDP
+        let is_own_burst = flow.protocol == protocol::UDP
             && flow.remote_port == Some(endpoint.remote.port())
             && flow.local_port == Some(self.peers.listen().port());
         let is_own_packet = match endpoint.stream {
             Some(_) => flow.protocol == protocol::TCP && flow.remote_port == Some(endpoint.remote.port()),
             None => flow.protocol == self.peers.protocol().number(),
         };
-        if flow.remote == endpoint.remote.ip() && (is_own_train || is_own_packet) {
+        if flow.remote == endpoint.remote.ip() && (is_own_burst || is_own_packet) {
             return Err(DropReason::Loop);
         }
         let own = self.peers.get(peer);

@@ -493,12 +493,12 @@ impl Peers {
         self.strays.as_ref()?.take()
     }
 
-    /// Counts a train to a peer.
+    /// Counts a burst to a peer.
     pub fn sent(&self, id: PeerId, packets: u64, bytes: u64) {
         self.get(id).sent.add(packets, bytes);
     }
 
-    /// Counts the packets of a train that were sent to the device past IP.
+    /// Counts the packets of a burst that were sent to the device past IP.
     pub fn sent_directly(&self, id: PeerId, packets: u64) {
         self.get(id).direct_packets.fetch_add(packets, Relaxed);
     }

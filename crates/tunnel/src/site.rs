@@ -722,7 +722,7 @@ fn manual_keys(place: &Text<'_>, manual: &RawManual, protocol: Protocol) -> Resu
     Ok(Manual { suite, sequence, send: key(&manual.send)?, receive: key(&manual.receive)? })
 }
 
-/// The window is wide enough for 93 trains of 44 packets that overtake each other.
+/// The window is wide enough for 93 bursts of 44 packets that overtake each other.
 const WINDOW_PACKETS_DEFAULT: u32 = 4096;
 const _: () = assert!(WINDOW_PACKETS_DEFAULT <= WINDOW_PACKETS_MAX);
 

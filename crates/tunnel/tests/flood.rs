@@ -48,10 +48,10 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
         let genuine = passed(&near.load.batch).next().expect("it is sealed").to_vec();
         let place = turn * 37 % PACKETS;
         let (before, behind) = strangers.split_at(place.min(strangers.len()));
-        let train = before.iter().map(Vec::as_slice).chain([&genuine[..]]);
-        let train: Vec<&[u8]> = train.chain(behind.iter().map(Vec::as_slice)).collect();
+        let burst = before.iter().map(Vec::as_slice).chain([&genuine[..]]);
+        let burst: Vec<&[u8]> = burst.chain(behind.iter().map(Vec::as_slice)).collect();
         let begun = allocations::count();
-        far.arrive(train.iter().copied());
+        far.arrive(burst.iter().copied());
         far.accept(now);
         // Later arrivals reuse the buffers of the first one.
         allocated += if turn == 0 { 0 } else { allocations::count() - begun };

@@ -1,8 +1,8 @@
-//! Superpackets: the large TCP and UDP packets that a TUN device with offloads gives and takes.
+//! GSO packets: the large TCP and UDP packets that a TUN device with offloads gives and takes.
 //!
 //! [`Pieces`] cuts one into the packets that go over a network, as the device would have (every checksum complete,
 //! IPv4 identifications counted up, PSH and FIN on the last piece alone, CWR on the first). [`Join`] makes one
-//! superpacket from packets that follow each other. **Guarantee:** cutting a joined superpacket gives the packets
+//! GSO packet from packets that follow each other. **Guarantee:** cutting a joined GSO packet gives the packets
 //! that were joined, byte for byte, except for the identification of packets that must not be fragmented, which has
 //! no meaning (RFC 6864 section 4.1); a packet with a wrong checksum is never joined, so it arrives unchanged.
 
@@ -19,11 +19,11 @@ use crate::virtio::{Cut, VIRTIO_BYTES, Virtio};
 /// Most bytes of an IP packet.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 
-/// Bytes of a buffer for any superpacket behind its virtio-net header; the length of IPv6's payload does not count its header.
+/// Bytes of a buffer for any GSO packet behind its virtio-net header; the length of IPv6's payload does not count its header.
 pub const BUFFER_BYTES: usize = VIRTIO_BYTES + PACKET_MAX_BYTES + IPV6_BYTES;
 
-/// Most datagrams of a superpacket that every kernel takes (its `UDP_MAX_SEGMENTS`; newer ones take 128). A
-/// superpacket of more datagrams is refused as a whole.
+/// Most datagrams of a GSO packet that every kernel takes (its `UDP_MAX_SEGMENTS`; newer ones take 128). A
+/// GSO packet of more datagrams is refused as a whole.
 const UDP_PIECES_MAX: usize = 64;
 
 /// Offset of the checksum in a TCP header.
@@ -60,7 +60,7 @@ impl<'a> Pieces<'a> {
             return Self::whole(header, packet);
         }
         let wrong =
-            |field, value: usize| Malformed::Field { header: "superpacket", field, value: value as u32 };
+            |field, value: usize| Malformed::Field { header: "GSO packet", field, value: value as u32 };
         let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
         let (upper_at, protocol, common, ip_common, total_bytes) = if is_v4 {
             let ip = Ipv4::parse(packet)?;
@@ -123,7 +123,7 @@ impl<'a> Pieces<'a> {
         Ok(Self { packet, data_at, upper_at: 0, piece_bytes: 1, count: 1, cut, partial, common, ip_common })
     }
 
-    /// Returns the number of packets that the superpacket is cut into: at least one.
+    /// Returns the number of packets that the GSO packet is cut into: at least one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
@@ -155,7 +155,7 @@ impl<'a> Pieces<'a> {
     pub fn write(&self, index: usize, into: &mut [u8]) -> Result<usize, Malformed> {
         let data = self.data(index);
         let bytes = self.data_at + data.len();
-        at_least("superpacket", into, bytes)?;
+        at_least("GSO packet", into, bytes)?;
         let (headers, into_data) = into[..bytes].split_at_mut(self.data_at);
         headers.copy_from_slice(&self.packet[..self.data_at]);
         if self.cut == Cut::Whole {
@@ -167,7 +167,7 @@ impl<'a> Pieces<'a> {
             return Ok(bytes);
         }
         let (ip, upper) = headers.split_at_mut(self.upper_at);
-        // The sums read the superpacket and not the copy: loads from bytes just written would wait for the stores.
+        // The sums read the GSO packet and not the copy: loads from bytes just written would wait for the stores.
         let (given_ip, given) = self.packet.split_at(self.upper_at);
         if given_ip[0] >> 4 == 6 {
             put_u16(ip, 4, (bytes - IPV6_BYTES) as u16);
@@ -216,7 +216,7 @@ fn set_ip_length(ip: &mut [u8], bytes: usize, count: u16) {
     put_u16(ip, 10, checksum);
 }
 
-/// Takes the first `count` packets out of the superpacket that `whole` consists of behind its virtio-net header, without moving
+/// Takes the first `count` packets out of the GSO packet that `whole` consists of behind its virtio-net header, without moving
 /// the data of the others. Returns the place at which the rest begins, with headers of its own; `None` if it is malformed or has no
 /// more packets, and then it is unchanged.
 pub fn behead(whole: &mut [u8], count: usize) -> Option<usize> {
@@ -319,7 +319,7 @@ fn same<const N: usize>(one: &[u8], other: &[u8], at: usize) -> bool {
     array_at::<N>(one, at) == array_at::<N>(other, at)
 }
 
-/// A superpacket under construction, from packets pushed one after the other.
+/// A GSO packet under construction, from packets pushed one after the other.
 #[derive(Debug)]
 pub struct Join {
     /// Room for the virtio-net header, then the packet.
@@ -336,8 +336,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// Returns an empty superpacket that grows to at most `max_bytes`. `joins_udp` says that the device accepts UDP
-    /// superpackets.
+    /// Returns an empty GSO packet that grows to at most `max_bytes`. `joins_udp` says that the device accepts UDP
+    /// GSO packets.
     #[must_use]
     pub fn new(max_bytes: usize, joins_udp: bool) -> Self {
         Self {
@@ -351,7 +351,7 @@ impl Join {
         }
     }
 
-    /// Returns an empty superpacket for the same device.
+    /// Returns an empty GSO packet for the same device.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::new(self.max_bytes, self.joins_udp)
@@ -470,7 +470,7 @@ impl Join {
             && there[options.clone()] == packet[options]
     }
 
-    /// Returns the superpacket behind its virtio-net header, for one write to the device, and empties `self`. Returns
+    /// Returns the GSO packet behind its virtio-net header, for one write to the device, and empties `self`. Returns
     /// `None` if there was no packet. A packet that was not joined with another is as it was pushed.
     pub fn take(&mut self) -> Option<&[u8]> {
         self.take_whole().map(|(buffer, used_bytes)| &buffer[..used_bytes])

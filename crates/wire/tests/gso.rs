@@ -1,4 +1,4 @@
-//! Superpackets cut and joined: another parser finds the resulting packets right, and cutting and joining undo each
+//! GSO packets cut and joined: another parser finds the resulting packets right, and cutting and joining undo each
 //! other.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -133,7 +133,7 @@ fn cut(header: Virtio, packet: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Joins packets, and returns the superpackets with their headers.
+/// Joins packets, and returns the GSO packets with their headers.
 fn join<'a>(packets: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<(Virtio, Vec<u8>)> {
     let mut join = Join::new(65_535, true);
     let mut joined = Vec::new();
@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn the_rest_of_a_superpacket_without_its_first_packets_is_cut_into_the_others(of in any_super(), count in any::<usize>()) {
+    fn the_rest_of_a_gso_packet_without_its_first_packets_is_cut_into_the_others(of in any_super(), count in any::<usize>()) {
         let (header, packet) = of.build();
         let pieces = cut(header, &packet);
         let mut whole = header.to_bytes().to_vec();
@@ -363,11 +363,11 @@ fn a_datagram_of_which_nobody_vouches_is_not_joined() {
     let mut without = Join::new(65_535, false);
     let (header, packet) = of.build();
     let pieces = cut(header, &packet);
-    assert!(without.push(&pieces[0]) && !without.push(&pieces[1]), "the device takes no UDP superpackets");
+    assert!(without.push(&pieces[0]) && !without.push(&pieces[1]), "the device takes no UDP GSO packets");
 }
 
 #[test]
-fn no_superpacket_has_more_datagrams_than_the_kernel_takes() {
+fn no_gso_packet_has_more_datagrams_than_the_kernel_takes() {
     let of = |is_tcp| Super {
         is_v4: true,
         is_tcp,

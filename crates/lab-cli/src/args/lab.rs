@@ -49,7 +49,7 @@ pub enum LabCommand {
     Capture(CaptureArgs),
     /// Predict the gain of more lanes on one connection, by measurements of one lane and a model of the lock
     Predict(PredictArgs),
-    /// Move superpackets between a device and another host without protection, for `lab tunnel`, which starts this command
+    /// Move GSO packets between a device and another host without protection, for `lab tunnel`, which starts this command
     /// itself
     #[command(hide = true)]
     NullTunnel(NullTunnelArgs),

@@ -24,11 +24,11 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The maximum of messages per batch: for TCP, whose window holds few, and for datagrams, which come in trains.
+/// The maximum of messages per batch: for TCP, whose window holds few, and for datagrams, which come in bursts.
 pub(super) const SEGMENTS: usize = 8;
 const DATAGRAMS: usize = 32;
-/// The maximum of bytes of a train with more messages than TCP has: a share of a core's second-level cache.
-const TRAIN_BYTES: usize = 128 << 10;
+/// The maximum of bytes of a burst with more messages than TCP has: a share of a core's second-level cache.
+const BURST_BYTES: usize = 128 << 10;
 /// The peer's first number.
 const ISN: u32 = 1000;
 
@@ -122,7 +122,7 @@ impl Templates {
             let data = make(below, &content)?;
             let transport_at = header_bytes_of(&data, &content);
             let (syn_ack, ack) = (Vec::new(), Vec::new());
-            let batch = (TRAIN_BYTES / message_bytes).clamp(SEGMENTS, DATAGRAMS);
+            let batch = (BURST_BYTES / message_bytes).clamp(SEGMENTS, DATAGRAMS);
             return Ok(Self { transport_at, is_tcp, syn_ack, ack, data, data_bytes: 0, batch });
         }
         let mut transport_at = None;

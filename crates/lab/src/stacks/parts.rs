@@ -500,7 +500,7 @@ fn udp(bench: &mut Bench<'_>) -> Result<Option<Outcome>, LabError> {
         "The paper (not shown there): without cryptography one connection speeds up much better over UDP than over TCP, with \
          it the difference disappears.",
         "Over UDP nothing is taken in turn but the order at both ends, over TCP its state as well. Datagrams go through in \
-         trains of up to 32, TCP's segments, of which a window holds few, in batches of up to 8. Whether ours is as the \
+         bursts of up to 32, TCP's segments, of which a window holds few, in batches of up to 8. Whether ours is as the \
          paper's, the claims below say.",
     ];
     let most = bench.most_lanes().to_string();

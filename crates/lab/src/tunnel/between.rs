@@ -33,7 +33,7 @@ pub(crate) enum Between {
     Clear,
     /// Our gateways.
     Ours(Ours),
-    /// Superpackets, moved without changes.
+    /// GSO packets, moved without changes.
     Null,
     /// Another program.
     Foreign(foreign::Kind),

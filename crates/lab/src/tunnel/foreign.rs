@@ -35,7 +35,7 @@ pub(super) struct Peer {
     pub(super) version: String,
 }
 
-/// The first wireguard-go with superpackets on both sides and fewer locks: Debian 12 has a slower one of 2022.
+/// The first wireguard-go with GSO packets on both sides and fewer locks: Debian 12 has a slower one of 2022.
 const WIREGUARD_GO_MIN: u32 = 20_250_522;
 
 /// The plugins that strongSwan needs for IKEv2 with a shared secret, and for ESP in its own process.

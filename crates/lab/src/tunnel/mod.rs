@@ -117,7 +117,7 @@ const STUDIES: &[Study] = &[
     study(
         "trains",
         studies::OWN,
-        "links that split trains, and rates without loss, beside a tunnel that only moves packets",
+        "links that split GSO packets, and rates without loss, beside a tunnel that only moves packets",
         &["tcp1-no-segmentation", "no-loss1400", "no-loss64"],
     ),
     study(
@@ -172,7 +172,7 @@ pub(crate) const TRIPLE_DES: &str = "3des-cbc+hmac-sha1-96";
 /// The tunnel that others are compared with, and its one algorithm.
 const RIVAL: (&str, &str) = ("wireguard-go", "chacha20-poly1305");
 
-/// A tunnel that only moves superpackets, whose cost is that of any tunnel's system calls. It sends trains as they come,
+/// A tunnel that only moves GSO packets, whose cost is that of any tunnel's system calls. It sends GSO packets as they come,
 /// of which none arrives over a link that splits them.
 const NULL: (&str, &str) = ("null-gso", CLEAR.1);
 
@@ -272,7 +272,7 @@ fn chooses(request: &Request) -> bool {
 /// those of today: what the claims and the comparisons need.
 fn is_run(request: &Request, topology: Topology, test: &Test, peer: &str, suite: &str) -> bool {
     let has_one_link = matches!(topology, Topology::HostHost | Topology::Gateways);
-    if test.splits_trains() && (peer == NULL.0 || !has_one_link) {
+    if test.splits_gso() && (peer == NULL.0 || !has_one_link) {
         return false;
     }
     if !chooses(request) {
@@ -285,7 +285,7 @@ fn is_run(request: &Request, topology: Topology, test: &Test, peer: &str, suite:
     let is_today = is_default || (peer == OWN && suite == RIVAL.1) || peer == RIVAL.0;
     match test.name {
         _ if test.is_search() || peer == NULL.0 || WAYS.iter().any(|(way, _)| *way == peer) => false,
-        _ if test.splits_trains() => is_default || peer == RIVAL.0,
+        _ if test.splits_gso() => is_default || peer == RIVAL.0,
         _ if !has_one_link => is_clear || is_oldest || is_default || peer == RIVAL.0,
         "ttcp-64" | "ttcp-8192" => is_clear || is_study,
         "ttcp-512" | "ttcp-1024" | "ttcp-1470" => {
@@ -331,10 +331,10 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             tests.retain(|test| !test.is_web());
         }
         if let (true, Err(absent)) =
-            (tests.iter().any(Test::splits_trains), request.surroundings.program("ethtool"))
+            (tests.iter().any(Test::splits_gso), request.surroundings.program("ethtool"))
         {
             report.skipped.push(format!("tcp1-no-segmentation: {}", absent.reason));
-            tests.retain(|test| !test.splits_trains());
+            tests.retain(|test| !test.splits_gso());
         }
         if chooses(request) && tests.iter().any(Test::is_search) {
             let why = "no-loss1400, no-loss64: a short profile searches rates through connections that --between names";

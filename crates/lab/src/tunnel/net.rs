@@ -69,7 +69,7 @@ pub(super) const INNER_MTU: u32 = 1400;
 const WARRIORS: usize = 3;
 /// The study's slow links. Its queue holds as much as it carries in the latency.
 const SLOW_LINK: &str = "root tbf rate 100mbit burst 32kb latency 50ms";
-/// The study's fast links. A burst holds two trains of packets, which the kernel moves whole.
+/// The study's fast links. The bucket's burst holds two GSO packets, which the kernel moves whole.
 const FAST_LINK: &str = "root tbf rate 1gbit burst 128kb latency 10ms";
 /// The end of a tunnel.
 #[derive(Clone, Debug)]
@@ -347,9 +347,9 @@ impl Net {
         Ok(())
     }
 
-    /// Makes the link that tunnels cross split UDP's trains into packets, or pass them whole again.
-    pub(super) fn split_trains(&self, is_split: bool) -> Result<(), LabError> {
-        let pair = self.pair.ok_or_else(|| unavailable("there are several links to split trains"))?;
+    /// Makes the link that tunnels cross split UDP's GSO packets into packets, or pass them whole again.
+    pub(super) fn split_gso(&self, is_split: bool) -> Result<(), LabError> {
+        let pair = self.pair.ok_or_else(|| unavailable("there are several links to split GSO packets"))?;
         let state = if is_split { "off" } else { "on" };
         pair.into_iter().enumerate().try_for_each(|(end, host)| {
             let name = &self.names[host];

@@ -1,4 +1,4 @@
-//! A tunnel that only moves superpackets: the system calls of a tunnel between a device and a socket, and nothing else.
+//! A tunnel that only moves GSO packets: the system calls of a tunnel between a device and a socket, and nothing else.
 //!
 //! Guarantees: packets are sent as they were read, and none is copied; a packet that the device refuses is lost, as on
 //! any network.
@@ -21,13 +21,13 @@ use std::thread;
 
 /// The length of a datagram in bytes: at this length, the rooms of a batch are adjacent.
 const SEGMENT_BYTES: usize = 1408;
-/// The length of a batch: a train is a superpacket, and there is no room for another behind it.
+/// The length of a batch: a burst is a GSO packet, and there is no room for another behind it.
 const BATCH_BYTES: usize = 2 * 65_536;
 const BATCH_PACKETS: usize = 64;
-/// The length of a read from the device: any superpacket, with its header.
+/// The length of a read from the device: any GSO packet, with its header.
 const READ_BYTES: usize = 70_000;
-/// The length up to which a superpacket fits into one train.
-const SUPERPACKET_BYTES: usize = 60_000;
+/// The length up to which a GSO packet fits into one burst.
+const GSO_PACKET_BYTES: usize = 60_000;
 /// The port of both ends.
 const PORT: u16 = 7777;
 
@@ -41,13 +41,13 @@ pub(super) fn up(net: &mut Net, program: &Path, near: &[Gate], far: &Gate) -> Re
         lead(net, own, "t0", &[other])?;
         let name = net.name(own.host);
         ip(&format!(
-            "-n {name} link set t0 gso_max_size {SUPERPACKET_BYTES} gro_max_size {SUPERPACKET_BYTES}"
+            "-n {name} link set t0 gso_max_size {GSO_PACKET_BYTES} gro_max_size {GSO_PACKET_BYTES}"
         ))?;
     }
     Ok(())
 }
 
-/// Moves superpackets between `device` and the peer, until one of them fails.
+/// Moves GSO packets between `device` and the peer, until one of them fails.
 ///
 /// # Errors
 /// Returns that failure.

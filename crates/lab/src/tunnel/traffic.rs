@@ -2,7 +2,7 @@
 //! web server on the last host.
 //!
 //! Guarantees: each run has a server of its own, which ends with it; a run that hangs is ended; links that were made to
-//! split trains for a run are as before after it.
+//! split GSO packets for a run are as before after it.
 
 use super::net::Net;
 use crate::LabError;
@@ -53,7 +53,7 @@ pub(super) struct Test {
 enum Kind {
     /// iperf3 with these arguments.
     Bulk(&'static str),
-    /// iperf3 with one connection over links that split trains into packets.
+    /// iperf3 with one connection over links that split GSO packets into packets.
     Split,
     /// Datagrams of so many bytes, as many as pass without loss.
     NoLoss(u32),
@@ -134,8 +134,8 @@ impl Test {
         matches!(self.kind, Kind::Tiny | Kind::Large)
     }
 
-    /// Returns whether its links split trains.
-    pub(super) fn splits_trains(&self) -> bool {
+    /// Returns whether its links split GSO packets.
+    pub(super) fn splits_gso(&self) -> bool {
         self.kind == Kind::Split
     }
 
@@ -201,9 +201,9 @@ impl Traffic<'_> {
                 Some(figures)
             }),
             Kind::Split => {
-                net.split_trains(true)?;
+                net.split_gso(true)?;
                 let figures = iperf3(net, seconds, &with(""));
-                net.split_trains(false)?;
+                net.split_gso(false)?;
                 figures
             }
             Kind::NoLoss(bytes) => highest(|rate| paced(net, bytes, rate))

@@ -161,8 +161,8 @@ impl Tunnel {
         tunnel
     }
 
-    /// Makes a superpacket and its headers fit into one train, for a tunnel that does not do so itself.
-    pub(crate) fn of_single_trains(self) -> Self {
+    /// Makes a GSO packet and its headers fit into one burst, for a tunnel that does not do so itself.
+    pub(crate) fn of_single_bursts(self) -> Self {
         for name in &self.names {
             ip(&format!("-n {name} link set t0 gso_max_size 60000 gro_max_size 60000"));
         }

@@ -251,12 +251,12 @@ mod tests {
     use crate::cost::{AeadTotals, Cheaper};
     use proptest::prelude::*;
 
-    /// These are a tunnel's trains under its default suite.
+    /// These are a tunnel's bursts under its default suite.
     #[test]
-    fn with_avx512_or_vaes_trains_are_ours_whatever_the_key() {
-        let train = AeadTotals { messages: 44, data_bytes: 44 * 1408, clear_bytes: 44 * 8 };
+    fn with_avx512_or_vaes_bursts_are_ours_whatever_the_key() {
+        let burst = AeadTotals { messages: 44, data_bytes: 44 * 1408, clear_bytes: 44 * 8 };
         for [avx512, vaes, _] in [COSTS_128, COSTS_256] {
-            assert!(avx512.iter().chain(&vaes).all(|costs| costs.is_own_cheaper(train)));
+            assert!(avx512.iter().chain(&vaes).all(|costs| costs.is_own_cheaper(burst)));
         }
     }
 

@@ -332,8 +332,8 @@ impl Kept {
         if !plan.conflicts.is_empty() {
             return Err(HostError::Conflict(plan.conflicts));
         }
-        let superpackets = (!device::forwards()).then_some(wanted.superpacket_bytes);
-        let set_up = kernel.set_up(device, wanted.mtu, superpackets);
+        let gso_packet_bytes = (!device::forwards()).then_some(wanted.gso_packet_bytes);
+        let set_up = kernel.set_up(device, wanted.mtu, gso_packet_bytes);
         set_up.map_err(refused(format!("set up the device {}", wanted.device)))?;
         let forwarded = forwarding::Record::begin(&folder, &wanted.device);
         let mut kept = Self {

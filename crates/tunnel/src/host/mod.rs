@@ -64,8 +64,8 @@ pub struct Wanted {
     pub device: String,
     /// The device's MTU in bytes.
     pub mtu: u16,
-    /// The maximum length in bytes of the superpackets that this host's own sockets make.
-    pub superpacket_bytes: u32,
+    /// The maximum length in bytes of the GSO packets that this host's own sockets make.
+    pub gso_packet_bytes: u32,
     /// The gateway's addresses inside, with the bits of their networks.
     pub addresses: Vec<(IpAddr, u8)>,
     /// The networks beyond the peers.
@@ -105,7 +105,7 @@ impl Wanted {
         Self {
             device: device.to_owned(),
             mtu: site.mtu,
-            superpacket_bytes: device::superpacket_bytes(site) as u32,
+            gso_packet_bytes: device::gso_packet_bytes(site) as u32,
             addresses: site.addresses.clone(),
             networks,
             apart,
@@ -365,7 +365,7 @@ mod tests {
         let wanted = Wanted {
             device: "sl0".to_owned(),
             mtu: 1400,
-            superpacket_bytes: 60_000,
+            gso_packet_bytes: 60_000,
             addresses: vec![("10.91.1.1".parse().expect("an address"), 24)],
             networks: ["0.0.0.0/0", "fd91:2::/64"].map(|word| word.parse().expect("a network")).to_vec(),
             apart: vec!["0.0.0.0/0".parse().expect("a network")],

@@ -277,23 +277,23 @@ impl Kernel {
         Ok(addresses)
     }
 
-    /// Sets the device's MTU and queue, and brings it up. `superpacket_bytes` is the maximum length of the
-    /// superpackets that are passed to it whole.
+    /// Sets the device's MTU and queue, and brings it up. `gso_packet_bytes` is the maximum length of the
+    /// GSO packets that are passed to it whole.
     ///
     /// # Errors
     /// Fails if the kernel refuses.
-    pub fn set_up(&mut self, device: u32, mtu: u16, superpacket_bytes: Option<u32>) -> io::Result<()> {
+    pub fn set_up(&mut self, device: u32, mtu: u16, gso_packet_bytes: Option<u32>) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = device;
         link.header.flags = LinkFlags::Up;
         link.header.change_mask = LinkFlags::Up;
         link.attributes = vec![LinkAttribute::Mtu(mtu.into()), LinkAttribute::TxQueueLen(QUEUE_PACKETS)];
         self.order(RouteNetlinkMessage::SetLink(link), 0)?;
-        if let Some(bytes) = superpacket_bytes {
+        if let Some(bytes) = gso_packet_bytes {
             let mut link = LinkMessage::default();
             link.header.index = device;
             link.attributes = vec![LinkAttribute::GsoMaxSize(bytes)];
-            // Older kernels do not have this setting; trains are then split, which is slower but works.
+            // Older kernels do not have this setting; GSO packets are then split, which is slower but works.
             let _ = self.order(RouteNetlinkMessage::SetLink(link), 0);
         }
         Ok(())

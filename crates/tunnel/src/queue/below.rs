@@ -14,11 +14,11 @@ pub const MOST_BYTES: u32 = 7 << 20;
 const FIRST_BYTES: u32 = 64 << 10;
 /// The time for which bytes may wait below.
 const WAIT_NS: f64 = 1.0e6;
-/// The time that a train takes on the link, at the most, and the turn of a flow.
-pub const TRAIN_NS: f64 = 0.5e6;
+/// The time that a burst takes on the link, at the most, and the turn of a flow.
+pub const BURST_NS: f64 = 0.5e6;
 const TURN_NS: f64 = 0.125e6;
-/// The longest train in bytes.
-pub const TRAIN_BYTES: u32 = 64 << 10;
+/// The longest burst in bytes.
+pub const BURST_BYTES: u32 = 64 << 10;
 /// The longest turn in bytes.
 pub const TURN_BYTES: u32 = 64 << 10;
 /// The shortest turn, which is a packet.
@@ -119,13 +119,13 @@ impl Below {
         (is_new && self.byte_per_ns > 0.0).then_some(self.byte_per_ns)
     }
 
-    /// Returns the length of the next train and of a flow's turn. Superpackets are cut only for a link that bounds what is
-    /// sent: elsewhere each is a train.
+    /// Returns the length of the next burst and of a flow's turn. GSO packets are cut only for a link that bounds what is
+    /// sent: elsewhere each is a burst.
     pub fn turn(&self, now_ns: u64) -> Turn {
         let Some(rate) = self.bounding(now_ns) else {
-            return Turn { most_bytes: TRAIN_BYTES, quantum: TURN_BYTES as i32, is_whole: true };
+            return Turn { most_bytes: BURST_BYTES, quantum: TURN_BYTES as i32, is_whole: true };
         };
-        let most_bytes = ((rate * TRAIN_NS) as u32).clamp(1, TRAIN_BYTES);
+        let most_bytes = ((rate * BURST_NS) as u32).clamp(1, BURST_BYTES);
         let quantum = ((rate * TURN_NS) as u32).clamp(TURN_BYTES_LEAST, TURN_BYTES) as i32;
         Turn { most_bytes, quantum, is_whole: false }
     }
@@ -149,15 +149,15 @@ mod tests {
         while now < start_ns + for_ns {
             match below.pause_ns(now, unsent as u32) {
                 None => {
-                    let train = below.turn(now).most_bytes.max(1400);
-                    unsent += f64::from(train);
-                    sent += u64::from(train);
+                    let burst = below.turn(now).most_bytes.max(1400);
+                    unsent += f64::from(burst);
+                    sent += u64::from(burst);
                     if now > start_ns + for_ns / 2 {
                         most = most.max(unsent as u32);
                     }
                     // Sealing takes time as well.
-                    passes(&mut unsent, u64::from(train) / 4);
-                    now += u64::from(train) / 4;
+                    passes(&mut unsent, u64::from(burst) / 4);
+                    now += u64::from(burst) / 4;
                 }
                 Some(pause) => {
                     turn += 1;
@@ -199,7 +199,7 @@ mod tests {
         for ns in 0..1000 {
             assert_eq!(below.pause_ns(ns * 1000, 0), None);
             let turn = below.turn(ns);
-            assert_eq!((turn.most_bytes, turn.is_whole), (TRAIN_BYTES, true));
+            assert_eq!((turn.most_bytes, turn.is_whole), (BURST_BYTES, true));
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Counters {
 /// Counts at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Superpackets that CoDel marked.
+    /// GSO packets that CoDel marked.
     pub marked: u64,
     /// Packets that CoDel lost.
     pub lost: u64,
@@ -86,7 +86,7 @@ impl Counters {
         counter.fetch_add(count, Relaxed);
     }
 
-    /// Adds what became of a superpacket.
+    /// Adds what became of a GSO packet.
     pub(super) fn met(&self, fate: Fate, whole: &Whole) {
         self.add(fate, if fate == Fate::Full { u64::from(whole.count - whole.next) } else { 1 });
     }

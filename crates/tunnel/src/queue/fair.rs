@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 /// Weights of flows are told apart by their powers of two.
 const CLASSES: usize = 32;
 
-/// A thing that waits: a packet, or a superpacket of several segments.
+/// A thing that waits: a packet, or a GSO packet of several segments.
 pub trait Parcel {
     /// Returns the bytes of the segments that are left.
     fn left_bytes(&self) -> u32;

@@ -34,10 +34,10 @@ use crate::inward::Arrival;
 
 /// The flows that are told apart.
 const FLOWS: usize = 16_384;
-/// Superpackets are written whole, one after the other.
+/// GSO packets are written whole, one after the other.
 const TURN: Turn = Turn { most_bytes: TURN_BYTES, quantum: TURN_BYTES as i32, is_whole: true };
 
-/// Writes superpackets into the device, and counts.
+/// Writes GSO packets into the device, and counts.
 struct Writing<'a> {
     tun: Option<&'a mut Tun>,
     buffers: &'a mut Buffers,
@@ -98,7 +98,7 @@ impl Queue {
         let Self { fair, buffers, seeds, .. } = self;
         tun.join(&arrival.batch, |buffer, used, _| {
             let shape = pieces(&buffer[..used]).as_ref().map(Shape::of);
-            let shape = shape.expect("a superpacket of our own");
+            let shape = shape.expect("a GSO packet of our own");
             let whole = Whole::of(buffers, buffer, used, shape);
             let hash = seeds.hash(whole.packet());
             let mut writing = Self::writing(buffers, fair.charge(), None, counters);
@@ -108,7 +108,7 @@ impl Queue {
         self.waits.store(!self.fair.is_empty(), Relaxed);
     }
 
-    /// Writes superpackets of a turn.
+    /// Writes GSO packets of a turn.
     fn serve(&mut self, tun: &mut Tun, counters: &Counters) -> io::Result<()> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let Self { fair, buffers, .. } = self;

@@ -12,7 +12,7 @@
 //! the rates of lines in common.
 //!
 //! Guarantees: the order within a flow is the device's; all lines together have at most `LIMIT_BYTES` of memory, and so have all queues
-//! of a device together; lines take turns; a superpacket is cut where a train has to end, and loses a segment by CoDel, never all.
+//! of a device together; lines take turns; a GSO packet is cut where a burst has to end, and loses a segment by CoDel, never all.
 
 use std::{
     io,
@@ -42,7 +42,7 @@ use crate::outside::Outside;
 pub const LINES_MAX: usize = 64;
 /// The flows that a line tells apart.
 const FLOWS: usize = 4096;
-/// The superpackets that are read before some are sent.
+/// The GSO packets that are read before some are sent.
 const READ_PACKETS: usize = 256;
 /// The memory that the kernel takes for a packet beside its bytes.
 const KERNEL_BYTES: u32 = 768;
@@ -202,7 +202,7 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
         self.common.begun.elapsed().as_nanos() as u64
     }
 
-    /// Reads `tun` dry, and fills `batch` with a train of the line whose turn it is. Waits until there is a packet, and until its line
+    /// Reads `tun` dry, and fills `batch` with a burst of the line whose turn it is. Waits until there is a packet, and until its line
     /// has room for it.
     fn receive(&mut self, tun: &mut Tun, counters: &Counters, batch: &mut Batch) -> io::Result<()> {
         let (room, mut may_have) = (tun.room(), true);
@@ -233,7 +233,7 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
         }
     }
 
-    /// Lays a train of the first line that may send. Returns the time until one may, if none may now.
+    /// Lays a burst of the first line that may send. Returns the time until one may, if none may now.
     fn serve(&mut self, now_ns: u64, room: Room, counters: &Counters, batch: &mut Batch) -> Option<u64> {
         let mut soonest_ns = u64::MAX;
         let lines = self.lines.len();
@@ -273,7 +273,7 @@ impl<L: Lines, G: Gauge> Queue<L, G> {
         Some(soonest_ns)
     }
 
-    /// Takes over the superpacket of `read` bytes in `buffer`. Returns `false` if it is malformed.
+    /// Takes over the GSO packet of `read` bytes in `buffer`. Returns `false` if it is malformed.
     fn push(&mut self, buffer: &mut Box<[u8]>, read: usize, now_ns: u64, counters: &Counters) -> bool {
         let Some(shape) = pieces(&buffer[..read]).as_ref().map(Shape::of) else { return false };
         let whole = Whole::of(&mut self.buffers, buffer, read, shape);

@@ -2,22 +2,22 @@
 //!
 //! Queues that share a rate take places, one behind the other, so none that waits is overtaken.
 //!
-//! Guarantees: over any time no more bytes leave than the rate carries in it, and one train of each queue, and what it carries in
+//! Guarantees: over any time no more bytes leave than the rate carries in it, and one burst of each queue, and what it carries in
 //! [`LATE_NS`]; no queue waits for another one. Time is a value, in nanoseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{below::TRAIN_NS, fair::Turn};
+use super::{below::BURST_NS, fair::Turn};
 
 /// The time by which a late user may catch up.
 const LATE_NS: u64 = 1_000_000;
 /// The shortest turn of a flow: a packet.
 const TURN_BYTES: u32 = 1514;
 
-/// The time that a place takes until it is known what leaves: a train's.
-const PLACE_NS: u64 = TRAIN_NS as u64;
+/// The time that a place takes until it is known what leaves: a burst's.
+const PLACE_NS: u64 = BURST_NS as u64;
 
-/// The time from which the next train of a queue may leave; `None` if it has taken no place yet.
+/// The time from which the next burst of a queue may leave; `None` if it has taken no place yet.
 pub type Place = Option<u64>;
 
 /// The state of one rate.
@@ -34,7 +34,7 @@ impl Shaper {
         changed.unwrap_or_else(|unchanged| unchanged)
     }
 
-    /// Returns the time until a train may leave from `place`, which is taken if there is none; `None` if it may now.
+    /// Returns the time until a burst may leave from `place`, which is taken if there is none; `None` if it may now.
     pub fn pause_ns(&self, now_ns: u64, place: &mut Place) -> Option<u64> {
         let least_ns = now_ns.saturating_sub(LATE_NS);
         let at_ns = *place.get_or_insert_with(|| {
@@ -57,9 +57,9 @@ impl Shaper {
         }
     }
 
-    /// Shortens a train, and the flows' turns with it, to what the rate carries in half a millisecond.
+    /// Shortens a burst, and the flows' turns with it, to what the rate carries in half a millisecond.
     pub fn shorten(turn: Turn, bytes_per_s: u64) -> Turn {
-        let bytes = (bytes_per_s as f64 * TRAIN_NS / 1e9).clamp(1.0, f64::from(turn.most_bytes)) as u32;
+        let bytes = (bytes_per_s as f64 * BURST_NS / 1e9).clamp(1.0, f64::from(turn.most_bytes)) as u32;
         let quantum = turn.quantum.min(bytes.div_ceil(4).max(TURN_BYTES) as i32);
         Turn { most_bytes: bytes, quantum, is_whole: false }
     }
@@ -69,7 +69,7 @@ impl Shaper {
 mod tests {
     use super::*;
 
-    /// A user that is late now and then, and sends trains of several lengths.
+    /// A user that is late now and then, and sends bursts of several lengths.
     #[test]
     fn no_more_leaves_than_the_rate_carries_and_no_less() {
         for rate in [1_250_000, 11_875_000, 125_000_000_u64] {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_are_as_long_as_the_rate_carries() {
+    fn bursts_are_as_long_as_the_rate_carries() {
         let turn = Turn { most_bytes: 65_536, quantum: 65_536, is_whole: true };
         assert_eq!(
             Shaper::shorten(turn, 12_500_000),

@@ -1,4 +1,4 @@
-//! A superpacket that waits, and the memory in which it does.
+//! A GSO packet that waits, and the memory in which it does.
 //!
 //! Guarantees: a parcel is charged for the buffer that it has and for its place in the queue, not for its bytes; buffers are used
 //! again, so that there is no allocation once a queue was full.
@@ -14,12 +14,12 @@ const BUFFERS: [usize; 5] = [512, 2048, 5 << 10, 16 << 10, WHOLE_BYTES];
 /// The memory of a place in a queue, twice: places grow in steps of two.
 pub const PLACE_BYTES: u32 = 128;
 
-/// A superpacket that waits.
+/// A GSO packet that waits.
 #[derive(Debug)]
 pub struct Whole {
     /// The buffer, in which it begins with its virtio-net header.
     pub buffer: Box<[u8]>,
-    /// The length of the superpacket with its virtio-net header.
+    /// The length of the GSO packet with its virtio-net header.
     pub used: u32,
     /// The next of its segments, and their number.
     pub next: u32,
@@ -32,7 +32,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Takes over the superpacket of `used` bytes in `buffer`, whose segments are `pieces`.
+    /// Takes over the GSO packet of `used` bytes in `buffer`, whose segments are `pieces`.
     pub fn of(buffers: &mut Buffers, buffer: &mut Box<[u8]>, used: usize, shape: Shape) -> Self {
         let kind = BUFFERS.iter().position(|&bytes| used <= bytes).unwrap_or(BUFFERS.len() - 1);
         let mut own = buffers.take(kind);
@@ -58,13 +58,13 @@ impl Whole {
         &self.buffer[VIRTIO_BYTES..self.used as usize]
     }
 
-    /// Returns the superpacket with its virtio-net header.
+    /// Returns the GSO packet with its virtio-net header.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.used as usize]
     }
 }
 
-/// The lengths of a superpacket's segments.
+/// The lengths of a GSO packet's segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     count: u32,

@@ -63,7 +63,7 @@ const PROPOSALS_DEFAULT: [&str; 3] = [
     "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha256-x25519-ecp384-ecp256-modp3072-modp2048",
     "aes256-aes128-sha384-sha256-prfsha384-prfsha256-x25519-ecp384-ecp256-modp3072-modp2048",
 ];
-/// The default proposals for ESP. Their packets have one layout, so that trains have no gaps. The second one has no
+/// The default proposals for ESP. Their packets have one layout, so that bursts have no gaps. The second one has no
 /// key exchange, because a peer without one would refuse to rekey.
 const ESP_PROPOSALS_DEFAULT: [&str; 2] = [
     "aes256gcm16-aes128gcm16-chacha20poly1305-x25519-ecp384-ecp256-modp3072-modp2048",
@@ -610,7 +610,7 @@ mod tests {
         assert_eq!((peer.rekey.as_secs(), peer.ike_rekey.as_secs(), peer.children), (600, 14_400, 1));
         assert_eq!(peer.largest_suite().material_bytes(), 36);
         let shapes: Vec<Shape> = peer.suites().map(Shape::of).collect();
-        assert!(shapes.iter().all(|shape| *shape == shapes[0]), "trains would have gaps");
+        assert!(shapes.iter().all(|shape| *shape == shapes[0]), "bursts would have gaps");
         let short =
             HEAD.to_owned() + "ike = { id = \"b\", local-id = \"a\", psk-file = \"k\" }\nrekey-seconds = 5\n";
         assert!(parse(&short).is_ok());

@@ -13,7 +13,7 @@ fn wanted(networks: &[&str]) -> Wanted {
     Wanted {
         device: "sl0".to_owned(),
         mtu: 1400,
-        superpacket_bytes: 60_000,
+        gso_packet_bytes: 60_000,
         apart: host::apart(&networks, &endpoints),
         addresses: vec![("10.91.1.1".parse().expect("an address"), 24)],
         networks,

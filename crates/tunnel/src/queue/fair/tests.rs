@@ -288,7 +288,7 @@ fn who_knows_marks_is_marked_and_loses_nothing() {
     assert_eq!((sink.lost, sink.full_bytes), (0, 0));
 }
 
-/// A superpacket stays one while the link bounds nothing, and flows take turns by superpackets.
+/// A GSO packet stays one while the link bounds nothing, and flows take turns by GSO packets.
 #[test]
 fn parcels_that_are_not_to_be_cut_leave_whole() {
     let (mut queue, mut sink) = (Fair::new(FLOWS, 8 << 20), Sink::default());
@@ -305,9 +305,9 @@ fn parcels_that_are_not_to_be_cut_leave_whole() {
     assert!(queue.is_empty() && sink.retired == 24);
 }
 
-/// Single segments of superpackets are lost, not all.
+/// Single segments of GSO packets are lost, not all.
 #[test]
-fn codel_loses_one_segment_of_a_superpacket() {
+fn codel_loses_one_segment_of_a_gso_packet() {
     let (mut queue, mut sink) = (Fair::new(FLOWS, 8 << 20), Sink::default());
     for at in 0..10 {
         queue.push(hash(0), segments(0, 40 * at, 40, 1400), 0, QUANTUM, &mut sink);

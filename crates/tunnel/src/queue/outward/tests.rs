@@ -88,7 +88,7 @@ fn run(
                 assert!(queue.push(&mut buffer, used, now_ns, &counters));
             }
         }
-        // The lane is busy for a moment after each train.
+        // The lane is busy for a moment after each burst.
         if us % 10 > 0 {
             continue;
         }
@@ -109,7 +109,7 @@ fn run(
                     *longest = (*longest).max((now_ns - since) / US);
                 }
             }
-            assert!(batch.passed().all(|packet| packet[18] == line), "a train is of one line");
+            assert!(batch.passed().all(|packet| packet[18] == line), "a burst is of one line");
             let memory: usize = batch.passed().map(|packet| packet.len() + KERNEL_BYTES as usize).sum();
             links[usize::from(line)].add(memory as f64);
         }
