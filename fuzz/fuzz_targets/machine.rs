@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sealane_simulator::{Machine, Optimisation, Parallelism, Work, lower, simulate};
+use sealane_simulator::{Machine, Optimisation, Parallelism, TracedKernel, lower, simulate};
 use std::sync::LazyLock;
 
-static WORK: LazyLock<Work> = LazyLock::new(|| Work::new("aes").expect("one of the ten"));
+static WORK: LazyLock<TracedKernel> = LazyLock::new(|| TracedKernel::new("aes").expect("one of the ten"));
 
 fuzz_target!(|text: &str| {
     let Ok(machine) = Machine::parse(text) else { return };

@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run --release -p sealane-simulator --example rate`.
 
-use sealane_simulator::{Machine, Optimisation, Parallelism, TEN, Work, lower, simulate};
+use sealane_simulator::{Machine, Optimisation, Parallelism, TEN, TracedKernel, lower, simulate};
 use std::time::Instant;
 
 const CYCLES: u64 = 4_000_000;
@@ -13,7 +13,7 @@ fn main() {
     println!("IXP2800, 8 × 8: million cycles a second, and ns a reference, at level 0 and level 2");
     let (mut cycles, mut seconds) = (0, 0.0);
     for name in TEN {
-        let work = Work::new(name).expect("one of ten");
+        let work = TracedKernel::new(name).expect("one of ten");
         print!("{name:14}");
         for level in [Optimisation::Raw, Optimisation::Overlapped] {
             let program = lower(&work, &machine, level, SIZE, Parallelism::Flow);

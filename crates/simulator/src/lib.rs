@@ -15,11 +15,11 @@ mod placement;
 mod program;
 mod run;
 pub mod study;
-mod work;
+mod traced_kernel;
 
 pub use lower::{Optimisation, lower};
 pub use machine::{BUILT_IN, Home, MACHINE_FILE_BYTES_MAX, Machine, MachineError, Memory, Placed, Shared};
 pub use placement::{Parallelism, Placement};
 pub use program::{Base, Classes, Program, Reference, SLOTS, Step};
 pub use run::{ChannelUse, Outcome, States, simulate};
-pub use work::{TEN, Work};
+pub use traced_kernel::{TEN, TracedKernel};

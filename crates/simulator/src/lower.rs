@@ -7,7 +7,7 @@
 use crate::machine::{Machine, Shared};
 use crate::placement::{Parallelism, Placement};
 use crate::program::{Base, Classes, Program, Reference, SLOTS, Step};
-use crate::work::Work;
+use crate::traced_kernel::TracedKernel;
 use sealane_transform::{Event, Place, Region};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ const TABLE_SLOT: usize = 4;
 
 /// Returns the program of `work` at a level, for that number of engines and threads.
 pub fn lower(
-    work: &Work,
+    work: &TracedKernel,
     machine: &Machine,
     level: Optimisation,
     (engines, threads): (u64, u64),
@@ -94,7 +94,7 @@ pub fn lower(
 }
 
 struct Lowering<'a> {
-    work: &'a Work,
+    work: &'a TracedKernel,
     machine: &'a Machine,
     level: Optimisation,
     placement: Placement,
@@ -407,7 +407,7 @@ fn hoist(events: &[Event]) -> Vec<Event> {
     let mut floor = 0;
     for event in events {
         match event {
-            Event::Load { place, after, .. } if Work::is_kept(place.region) => {
+            Event::Load { place, after, .. } if TracedKernel::is_kept(place.region) => {
                 let operations = out[floor..]
                     .iter()
                     .rev()
@@ -424,7 +424,7 @@ fn hoist(events: &[Event]) -> Vec<Event> {
                 out.insert(to + operations, *event);
                 floor = to + operations + 1;
             }
-            Event::Store { place } if Work::is_kept(place.region) => {
+            Event::Store { place } if TracedKernel::is_kept(place.region) => {
                 out.push(*event);
                 floor = out.len();
             }
@@ -442,11 +442,11 @@ fn hoist(events: &[Event]) -> Vec<Event> {
 mod tests {
     use super::*;
     use crate::machine::Home;
-    use crate::work::TEN;
+    use crate::traced_kernel::TEN;
 
     fn program(machine: &str, name: &str, level: Optimisation) -> Program {
         let machine = Machine::built_in(machine).unwrap();
-        lower(&Work::new(name).unwrap(), &machine, level, (1, 1), Parallelism::Flow)
+        lower(&TracedKernel::new(name).unwrap(), &machine, level, (1, 1), Parallelism::Flow)
     }
 
     fn references(program: &Program, wanted: impl Fn(&Reference) -> bool) -> Vec<Reference> {
@@ -460,11 +460,11 @@ mod tests {
     #[test]
     fn hoisting_keeps_every_event_and_loads_in_order() {
         for name in TEN {
-            let events = Work::new(name).unwrap().events;
+            let events = TracedKernel::new(name).unwrap().events;
             let hoisted = hoist(&events);
             let loads = |events: &[Event]| {
                 let load = |event: &Event| match event {
-                    Event::Load { load, place, .. } if Work::is_kept(place.region) => Some(*load),
+                    Event::Load { load, place, .. } if TracedKernel::is_kept(place.region) => Some(*load),
                     _ => None,
                 };
                 events.iter().filter_map(load).collect::<Vec<_>>()
@@ -495,7 +495,7 @@ mod tests {
     /// A round of AES has sixteen look-ups; all but the three that depend on nothing else are fetched at once.
     #[test]
     fn a_round_of_aes_is_fetched_at_once() {
-        let hoisted = hoist(&Work::new("aes").unwrap().events);
+        let hoisted = hoist(&TracedKernel::new("aes").unwrap().events);
         let mut under_way = 0;
         let most = hoisted
             .iter()

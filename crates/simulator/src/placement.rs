@@ -4,7 +4,7 @@
 //! fast memory. No memory is given more than it holds.
 
 use crate::machine::{Home, Machine};
-use crate::work::{Work, short};
+use crate::traced_kernel::{TracedKernel, short};
 use sealane_transform::{Event, Region};
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl Placement {
     /// Places `work` for that number of engines and threads. With `greedy`, the most used pieces come first, in any
     /// memory that has room.
     pub fn new(
-        work: &Work,
+        work: &TracedKernel,
         machine: &Machine,
         greedy: bool,
         (engines, threads): (u64, u64),
@@ -95,7 +95,7 @@ impl Placement {
     }
 }
 
-fn wanted(work: &Work, machine: &Machine, region: Region) -> Home {
+fn wanted(work: &TracedKernel, machine: &Machine, region: Region) -> Home {
     let placed = &machine.placement;
     match region {
         Region::Key => placed.keys,
@@ -103,11 +103,11 @@ fn wanted(work: &Work, machine: &Machine, region: Region) -> Home {
     }
 }
 
-fn pieces(work: &Work) -> Vec<Piece> {
+fn pieces(work: &TracedKernel) -> Vec<Piece> {
     let mut found: BTreeMap<(Region, u32), (u32, u64)> = BTreeMap::new();
     for event in &work.events {
         if let Event::Load { place, .. } | Event::Store { place } = event
-            && Work::is_kept(place.region)
+            && TracedKernel::is_kept(place.region)
         {
             let (last, references) = found.entry((place.region, place.offset / PIECE_BYTES)).or_default();
             *last = (*last).max(place.offset % PIECE_BYTES + 4);
@@ -129,7 +129,7 @@ mod tests {
 
     fn bytes(machine: &str, name: &str, greedy: bool, threads: u64) -> [u64; 4] {
         let machine = Machine::built_in(machine).unwrap();
-        Placement::new(&Work::new(name).unwrap(), &machine, greedy, (1, threads), Parallelism::Flow).bytes
+        Placement::new(&TracedKernel::new(name).unwrap(), &machine, greedy, (1, threads), Parallelism::Flow).bytes
     }
 
     /// These are the numbers of bytes of Table IV, in the fastest memory and beyond.
@@ -154,7 +154,7 @@ mod tests {
         let mut machine = Machine::built_in("ixp2800").unwrap();
         machine.rc4_entry_bytes = 1;
         let placed =
-            |greedy| Placement::new(&Work::new("rc4").unwrap(), &machine, greedy, (8, 8), Parallelism::Flow);
+            |greedy| Placement::new(&TracedKernel::new("rc4").unwrap(), &machine, greedy, (8, 8), Parallelism::Flow);
         assert_eq!(placed(true).bytes, [256, 0, 0, 0]);
         assert!(placed(true).is_packed && !placed(false).is_packed);
     }

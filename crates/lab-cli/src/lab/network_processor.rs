@@ -9,7 +9,7 @@ use sealane_lab::network_processor::report;
 use sealane_lab::request::Request;
 use sealane_lab::studies::Family;
 use sealane_simulator::study::{self, Bench};
-use sealane_simulator::{BUILT_IN, MACHINE_FILE_BYTES_MAX, Machine, Optimisation, Parallelism, TEN, Work};
+use sealane_simulator::{BUILT_IN, MACHINE_FILE_BYTES_MAX, Machine, Optimisation, Parallelism, TEN, TracedKernel};
 use std::fs::File;
 use std::io::{Read as _, Write};
 
@@ -62,7 +62,7 @@ fn one(arguments: &NetworkProcessorArgs, machine: Machine) -> Result<study::Figu
         study::works()
     } else {
         let work = |name: &String| {
-            Work::new(name).ok_or_else(|| usage(format!("{name} is not one of {}", TEN.join(", "))))
+            TracedKernel::new(name).ok_or_else(|| usage(format!("{name} is not one of {}", TEN.join(", "))))
         };
         arguments.algorithm.iter().map(work).collect::<Result<_, _>>()?
     };

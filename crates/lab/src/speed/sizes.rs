@@ -6,7 +6,7 @@
 use crate::experiment::{Cell, Claim, Coordinates, Experiment, Measure, Outcome, Value, View};
 use crate::report::number::ratio;
 use crate::studies::NPCRYPTBENCH_TITLE;
-use sealane_simulator::{Home, Machine, Parallelism, Placement, Work};
+use sealane_simulator::{Home, Machine, Parallelism, Placement, TracedKernel};
 use sealane_transform::Algorithm;
 
 /// A count of bytes as the paper prints it.
@@ -131,7 +131,7 @@ pub(super) fn tables() -> Outcome {
 pub(super) fn placed() -> Outcome {
     let mut all = Vec::new();
     for Sizes { name, placed, .. } in &TEN {
-        let Some(work) = Work::new(name) else { continue };
+        let Some(work) = TracedKernel::new(name) else { continue };
         for ((machine, memories), printed) in MACHINES.into_iter().zip(placed) {
             let Some(model) = Machine::built_in(machine) else { continue };
             let found = Placement::new(&work, &model, false, (1, 1), Parallelism::Flow).bytes;

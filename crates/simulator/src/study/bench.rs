@@ -5,7 +5,7 @@ use crate::machine::{BUILT_IN, Machine};
 use crate::placement::Parallelism;
 use crate::program::Classes;
 use crate::run::{States, simulate};
-use crate::work::{TEN, Work};
+use crate::traced_kernel::{TEN, TracedKernel};
 use std::collections::BTreeMap;
 
 /// One simulation.
@@ -85,7 +85,7 @@ pub(super) fn percent(part: u64, whole: u64) -> f64 {
 pub struct Bench<'a> {
     /// The paper's machines in their order, then others.
     pub machines: Vec<Machine>,
-    works: &'a [Work],
+    works: &'a [TracedKernel],
     found: BTreeMap<Cell, Found>,
 }
 
@@ -97,8 +97,8 @@ pub(super) fn faster_memory(machine: &mut Machine) {
 }
 
 /// Returns the traces of all ten.
-pub fn works() -> Vec<Work> {
-    TEN.iter().filter_map(|name| Work::new(name)).collect()
+pub fn works() -> Vec<TracedKernel> {
+    TEN.iter().filter_map(|name| TracedKernel::new(name)).collect()
 }
 
 /// Returns the paper's machines.
@@ -108,12 +108,12 @@ pub fn built_in() -> [Machine; 3] {
 
 impl<'a> Bench<'a> {
     /// Returns a bench.
-    pub fn new(machines: Vec<Machine>, works: &'a [Work]) -> Self {
+    pub fn new(machines: Vec<Machine>, works: &'a [TracedKernel]) -> Self {
         Self { machines, works, found: BTreeMap::new() }
     }
 
     /// Returns the algorithms, by the place that [`Cell::work`] names.
-    pub fn works(&self) -> &'a [Work] {
+    pub fn works(&self) -> &'a [TracedKernel] {
         self.works
     }
 

@@ -1,7 +1,7 @@
 //! Table I: the security protocols that the ten algorithms, and our catalogue, serve.
 
 use super::figure::{Figure, Kind};
-use crate::work::{TEN, short};
+use crate::traced_kernel::{TEN, short};
 use sealane_transform::Algorithm;
 use std::collections::BTreeSet;
 

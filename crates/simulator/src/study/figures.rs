@@ -8,7 +8,7 @@ use crate::lower::Optimisation;
 use crate::machine::Home;
 use crate::placement::{Parallelism, Placement};
 use crate::program::Classes;
-use crate::work::short;
+use crate::traced_kernel::short;
 
 /// Engines and threads of Fig 8.
 const ENGINES: [u64; 5] = [1, 2, 4, 6, 8];

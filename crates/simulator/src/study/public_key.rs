@@ -11,23 +11,23 @@ use crate::lower::{Optimisation, lower};
 use crate::machine::Machine;
 use crate::placement::Parallelism;
 use crate::program::Program;
-use crate::work::Work;
+use crate::traced_kernel::TracedKernel;
 use sealane_transform::{PUBLIC_LOOPS, PublicLoop};
 
 /// The loops of public-key operations, beside the ten.
 #[derive(Debug)]
 pub struct PublicKey<'a> {
-    loops: Vec<(&'static PublicLoop, Work)>,
-    ten: &'a [Work],
+    loops: Vec<(&'static PublicLoop, TracedKernel)>,
+    ten: &'a [TracedKernel],
 }
 
 /// Returns the program of a pass or a lap at level 0.
-fn program(work: &Work, machine: &Machine) -> Program {
+fn program(work: &TracedKernel, machine: &Machine) -> Program {
     lower(work, machine, Optimisation::Raw, (1, 1), Parallelism::Flow)
 }
 
 /// Returns the share of multiplications and rotations by variables.
-fn complex(work: &Work, machine: &Machine) -> f64 {
+fn complex(work: &TracedKernel, machine: &Machine) -> f64 {
     let found = program(work, machine).instructions;
     found.complex as f64 / found.total().max(1) as f64
 }
@@ -42,8 +42,8 @@ fn most(values: impl Iterator<Item = f64>) -> f64 {
 
 impl<'a> PublicKey<'a> {
     /// Traces the loops.
-    pub fn new(ten: &'a [Work]) -> Self {
-        Self { loops: PUBLIC_LOOPS.iter().map(|one| (one, Work::of_loop(one))).collect(), ten }
+    pub fn new(ten: &'a [TracedKernel]) -> Self {
+        Self { loops: PUBLIC_LOOPS.iter().map(|one| (one, TracedKernel::of_loop(one))).collect(), ten }
     }
 
     /// Returns both tables, for the paper's machines.
@@ -52,7 +52,7 @@ impl<'a> PublicKey<'a> {
     }
 
     fn mix(&self, machine: &Machine) -> Figure {
-        let row = |work: &Work| (work.name.to_owned(), shares(&program(work, machine).instructions));
+        let row = |work: &TracedKernel| (work.name.to_owned(), shares(&program(work, machine).instructions));
         let mut rows: Vec<_> = self.loops.iter().map(|(_, work)| row(work)).collect();
         let ten: Vec<_> = self.ten.iter().map(row).collect();
         rows.push(("the ten, mean".to_owned(), mean_row(&ten).1));
@@ -67,7 +67,7 @@ impl<'a> PublicKey<'a> {
     }
 
     fn cycles(&self, machines: &[Machine; 3]) -> Figure {
-        let row = |(one, work): &(&PublicLoop, Work)| {
+        let row = |(one, work): &(&PublicLoop, TracedKernel)| {
             let (operation, passes) = one.operation;
             let programs = machines.each_ref().map(|machine| program(work, machine));
             let instructions = programs[2].instructions.total();
@@ -93,7 +93,7 @@ impl<'a> PublicKey<'a> {
     pub fn check(&self, machines: &[Machine]) -> Vec<Checked> {
         let ([older, ..], [.., newer]) = (machines, machines) else { return Vec::new() };
         let multiplying = || self.loops.iter().filter(|(one, _)| one.multiplies).map(|(_, work)| work);
-        let slower = |work: &Work| {
+        let slower = |work: &TracedKernel| {
             let cycles = |machine| program(work, machine).cycles.total() as f64;
             cycles(older) / cycles(newer).max(1.0)
         };
@@ -103,7 +103,7 @@ impl<'a> PublicKey<'a> {
         });
         let cycles = |name: &str| {
             let of =
-                |(one, work): &(&PublicLoop, Work)| program(work, newer).cycles.total() * one.operation.1;
+                |(one, work): &(&PublicLoop, TracedKernel)| program(work, newer).cycles.total() * one.operation.1;
             self.loops.iter().find(|(one, _)| one.name == name).map_or(0.0, |found| of(found) as f64)
         };
         let parts = ["NTT", "Keccak"].map(|part| cycles(&format!("ml-dsa-65, {part}")));

@@ -9,7 +9,7 @@ const TRACED_BYTES: usize = 2048;
 
 /// An algorithm and the trace of its kernel.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct TracedKernel {
     /// Its name, as [`TEN`] has it.
     pub name: &'static str,
     /// The events of the kernel for a lap.
@@ -28,7 +28,7 @@ pub struct Work {
     pub has_keyed_tables: bool,
 }
 
-impl Work {
+impl TracedKernel {
     /// Traces one of [`TEN`].
     pub fn new(name: &str) -> Option<Self> {
         let name = TEN.into_iter().find(|found| *found == name || short(found) == name)?;
