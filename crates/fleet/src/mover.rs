@@ -27,7 +27,7 @@ use crate::queue::{Job, JobId, Lease, Put, Queue, Taken, Weight};
 use crate::share::ranked;
 use crate::walk;
 use crate::wire::Marking;
-use crate::work::{Charge, Large, Load, Order, Report, Root, Share, Spread, Work, destination, is_load};
+use crate::work::{Charge, Large, Load, Order, Report, Root, Share, Spread, Task, destination, is_load};
 
 /// The time that a mover waits for work before it asks again.
 const WAIT: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl Mover<'_> {
                 path(&root.path).display()
             )));
         }
-        let work = match Work::read(&lease.job, self.listener.key()) {
+        let work = match Task::read(&lease.job, self.listener.key()) {
             Ok(work) => work,
             Err(error) => {
                 // It is not done, whoever has put it, and the coordinator hears of it.
@@ -134,13 +134,13 @@ impl Mover<'_> {
         &self,
         instructions: &Instructions,
         lease: &Lease,
-        work: &Work,
+        work: &Task,
         report: &mut Report,
         progress: &Arc<Progress>,
     ) -> Result<End> {
         match work {
-            Work::Charge(Charge::Look { targets }) => self.look(instructions, targets, report),
-            Work::Charge(Charge::Walk { root }) => {
+            Task::Charge(Charge::Look { targets }) => self.look(instructions, targets, report),
+            Task::Charge(Charge::Walk { root }) => {
                 let (order, options) = (&instructions.order, &instructions.options);
                 let walked = walk::run(order, *root, options, report, |job| {
                     if progress.cancel.load(Relaxed) {
@@ -156,15 +156,15 @@ impl Mover<'_> {
                 }
                 Ok(End::Finish)
             }
-            Work::Load(Load::Share(share)) => self.share(instructions, lease, share, None, report, progress),
-            Work::Load(Load::Range { file, index }) => {
+            Task::Load(Load::Share(share)) => self.share(instructions, lease, share, None, report, progress),
+            Task::Load(Load::Range { file, index }) => {
                 self.range(instructions, lease, file, *index, report, progress)
             }
-            Work::Load(Load::Name(file)) => self.name(instructions, lease, file, report, progress),
-            Work::Charge(Charge::Finish { root, target }) => {
+            Task::Load(Load::Name(file)) => self.name(instructions, lease, file, report, progress),
+            Task::Charge(Charge::Finish { root, target }) => {
                 self.finishing(instructions, lease, *root, target.as_deref(), report, progress)
             }
-            Work::Charge(Charge::Unmark { is_refused }) => {
+            Task::Charge(Charge::Unmark { is_refused }) => {
                 let doing = if *is_refused { Marking::Undo } else { Marking::Remove };
                 for target in &instructions.order.targets {
                     // Remaining marks are removed together with the other remains of a copy.

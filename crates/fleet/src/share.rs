@@ -140,14 +140,14 @@ pub(crate) fn ranked<'a>(path: &[u8], targets: &'a [Vec<u8>]) -> Vec<&'a Vec<u8>
 mod tests {
     use super::*;
     use crate::queue::BODY_BYTES_MAX;
-    use crate::work::Work;
+    use crate::work::Task;
     use proptest::prelude::*;
     use sealane_peer::PublicKey;
 
     fn paths(jobs: &[Job]) -> Vec<Vec<u8>> {
         let key = PublicKey::from_bytes([0; 32]);
-        let share = |job: &Job| match Work::read(job, &key).expect("a job") {
-            Work::Load(Load::Share(share)) => share.paths,
+        let share = |job: &Job| match Task::read(job, &key).expect("a job") {
+            Task::Load(Load::Share(share)) => share.paths,
             other => panic!("{other:?}"),
         };
         jobs.iter().flat_map(share).collect()

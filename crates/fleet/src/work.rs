@@ -114,7 +114,7 @@ pub(crate) enum Load {
 
 /// One job of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum Task {
     /// The coordinator's.
     Charge(Charge),
     /// Anybody's.
@@ -333,7 +333,7 @@ pub fn is_load(job: &Job) -> bool {
     matches!(decode(&job.body), Ok(Body::Load(_)))
 }
 
-impl Work {
+impl Task {
     /// Reads a job. A charge is read only if the owner of the run's key has signed it for this job.
     ///
     /// # Errors
@@ -502,17 +502,17 @@ mod tests {
         let key = ours.public_key();
         let charge = Charge::Walk { root: 0 };
         let job = charge.job(b"salt", &ours).expect("it signs");
-        assert_eq!(Work::read(&job, &key).expect("it is ours"), Work::Charge(charge.clone()));
+        assert_eq!(Task::read(&job, &key).expect("it is ours"), Task::Charge(charge.clone()));
         assert!(!is_load(&job));
         let forged = charge.job(b"salt", &other).expect("it signs");
-        assert!(matches!(Work::read(&forged, &key), Err(FleetError::Forged { .. })));
+        assert!(matches!(Task::read(&forged, &key), Err(FleetError::Forged { .. })));
         // The same words under another name would be done a second time.
         let again = Job { id: JobId([7; 16]), ..job };
-        assert!(Work::read(&again, &key).is_err());
+        assert!(Task::read(&again, &key).is_err());
         let load = Load::Share(Share { root: 0, target: None, paths: vec![b"a".to_vec()] });
         let job = load.job(Weight::default(), b"");
         assert!(is_load(&job) && !is_load(&Job { body: b"?".to_vec(), ..job.clone() }));
-        assert_eq!(Work::read(&job, &key).expect("it is valid"), Work::Load(load));
+        assert_eq!(Task::read(&job, &key).expect("it is valid"), Task::Load(load));
     }
 
     #[test]
