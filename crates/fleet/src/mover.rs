@@ -104,8 +104,8 @@ impl Mover<'_> {
                 path(&root.path).display()
             )));
         }
-        let work = match Task::read(&lease.job, self.listener.key()) {
-            Ok(work) => work,
+        let task = match Task::read(&lease.job, self.listener.key()) {
+            Ok(task) => task,
             Err(error) => {
                 // It is not done, whoever has put it, and the coordinator hears of it.
                 let mut report = Report { host: self.host.clone(), ..Report::default() };
@@ -115,13 +115,13 @@ impl Mover<'_> {
         };
         let started = Instant::now();
         let mut report = Report {
-            kind: work.kind(),
+            kind: task.kind(),
             host: self.host.clone(),
             weight: lease.job.weight,
             ..Report::default()
         };
         let end = keeping(self.queue, &lease, |progress| {
-            self.work(&instructions, &lease, &work, &mut report, progress)
+            self.work(&instructions, &lease, &task, &mut report, progress)
         })??;
         report.micros = started.elapsed().as_micros() as u64;
         match end {
@@ -134,11 +134,11 @@ impl Mover<'_> {
         &self,
         instructions: &Instructions,
         lease: &Lease,
-        work: &Task,
+        task: &Task,
         report: &mut Report,
         progress: &Arc<Progress>,
     ) -> Result<End> {
-        match work {
+        match task {
             Task::Charge(Charge::Look { targets }) => self.look(instructions, targets, report),
             Task::Charge(Charge::Walk { root }) => {
                 let (order, options) = (&instructions.order, &instructions.options);

@@ -320,7 +320,7 @@ pub(crate) struct Intake {
 
 /// The requests taken from rings.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct TakenRequests {
     /// The jobs to be computed.
     pub(crate) jobs: Vec<Job>,
     /// The number of requests that were answered without a computation.
@@ -416,7 +416,7 @@ impl Intake {
         &mut self,
         jobs: usize,
         ready: usize,
-        work: &mut Work,
+        work: &mut TakenRequests,
         counters: &Counters,
     ) -> Result<(), Lie> {
         let (end, memory) = (&*self.end, &self.end.memory);

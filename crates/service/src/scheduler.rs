@@ -6,7 +6,7 @@
 //! so no request is missed. A connection that has been quiet for a while is parked: its client rings for its next request, whatever
 //! the workers do, and until then nobody looks at its ring. So thousands of idle connections cost the others nothing.
 
-use crate::connection::{End, Handle, Intake, Work};
+use crate::connection::{End, Handle, Intake, TakenRequests};
 use crate::counters::Counters;
 use crate::fair::{Account, Turns};
 use crate::policy::Grant;
@@ -204,7 +204,7 @@ impl Scheduler {
         batch: Batch,
         free: usize,
         now: Instant,
-        work: &mut Work,
+        work: &mut TakenRequests,
         counters: &Counters,
     ) -> Next {
         let mut most = 1;
@@ -236,7 +236,7 @@ impl Scheduler {
     }
 
     /// Takes one job, or answers requests without computation, from a connection.
-    fn take(&mut self, user: u32, id: Id, now: Instant, work: &mut Work, counters: &Counters) {
+    fn take(&mut self, user: u32, id: Id, now: Instant, work: &mut TakenRequests, counters: &Counters) {
         let (Some(client), Some(intake)) = (self.clients.get_mut(&user), self.intakes.get_mut(&id)) else {
             return;
         };

@@ -9,7 +9,7 @@
 //! in [`crate::divided`] allows it.
 
 use crate::audit::Audit;
-use crate::connection::{Job, Work, compute};
+use crate::connection::{Job, TakenRequests, compute};
 use crate::counters::Counters;
 use crate::divided::{Divided, Solitude};
 use crate::handover::Place;
@@ -178,7 +178,7 @@ impl Shared {
     }
 
     /// Looks for work.
-    fn look(&self, scheduler: &mut Scheduler, now: Instant, work: &mut Work) -> Next {
+    fn look(&self, scheduler: &mut Scheduler, now: Instant, work: &mut TakenRequests) -> Next {
         self.hear(scheduler, now);
         scheduler.core_is_free = self.cores.is_one_free(now);
         let free = 1 + self.sleepers.load(Ordering::SeqCst);
@@ -205,7 +205,7 @@ impl Shared {
 
     /// Spins until there is a job to compute, and answers requests without computation meanwhile. Returns whether a
     /// request came; ends when none comes for [`SPIN`], or no core is free.
-    fn spin(&self, work: &mut Work) -> bool {
+    fn spin(&self, work: &mut TakenRequests) -> bool {
         self.scheduler().ask_for_no_wake();
         let mut now = Instant::now();
         let (mut since, mut has_found) = (now, false);
@@ -236,7 +236,7 @@ impl Shared {
         has_found
     }
 
-    fn run(&self, mut work: Work) {
+    fn run(&self, mut work: TakenRequests) {
         if let Some(end) = work.to_wake.take() {
             end.bell.ring();
         }
@@ -379,7 +379,7 @@ impl Worker {
         self.shared.cores.woke();
         while !self.shared.is_over.load(Ordering::Acquire) {
             self.shared.help();
-            let (mut work, now) = (Work::default(), Instant::now());
+            let (mut work, now) = (TakenRequests::default(), Instant::now());
             let next = {
                 let mut scheduler = self.shared.scheduler();
                 self.fresh.drain(..).for_each(|id| scheduler.unpark(id, now));
@@ -399,7 +399,7 @@ impl Worker {
     }
 
     /// Waits for work, until `until` at the latest. A spin may find some.
-    fn rest(&mut self, until: Option<Instant>, work: &mut Work) {
+    fn rest(&mut self, until: Option<Instant>, work: &mut TakenRequests) {
         let shared = &*self.shared;
         let is_free = shared.cores.is_one_free(self.idle_from);
         if is_free && self.is_busy && self.habit.spins() && !shared.has_spinner.swap(true, Ordering::SeqCst) {
