@@ -113,7 +113,7 @@ macro_rules! each {
 }
 
 /// A multiplication in parts, so that the instructions of two can alternate.
-pub(super) trait Work<R: Ring> {
+pub(super) trait Multiplication<R: Ring> {
     /// Adds row `I` of five to the columns: the products of limb `I`. Of a square, those with higher limbs.
     fn row<const I: usize>(&self, t: &mut [V; 10]);
     /// Doubles the products of a square, and adds the squares of the limbs.
@@ -126,7 +126,7 @@ pub(super) struct Product<'a, R>(pub(super) &'a Element<R>, pub(super) &'a Eleme
 /// The square of a number.
 pub(super) struct Square<'a, R>(pub(super) &'a Element<R>);
 
-impl<R: Ring> Work<R> for Product<'_, R> {
+impl<R: Ring> Multiplication<R> for Product<'_, R> {
     #[inline(always)]
     fn row<const I: usize>(&self, t: &mut [V; 10]) {
         let (a, b) = (&self.0.0, &self.1.0);
@@ -142,7 +142,7 @@ impl<R: Ring> Work<R> for Product<'_, R> {
     fn finish(&self, _: &mut [V; 10]) {}
 }
 
-impl<R: Ring> Work<R> for Square<'_, R> {
+impl<R: Ring> Multiplication<R> for Square<'_, R> {
     #[inline(always)]
     fn row<const I: usize>(&self, t: &mut [V; 10]) {
         let a = &self.0.0;
@@ -169,7 +169,7 @@ impl<R: Ring> Work<R> for Square<'_, R> {
 
 /// Returns the Montgomery results of one multiplication.
 #[inline(always)]
-fn alone<R: Ring>(work: impl Work<R>) -> Sum<R> {
+fn alone<R: Ring>(work: impl Multiplication<R>) -> Sum<R> {
     let mut t = [zero(); 10];
     each!(I => work.row::<I>(&mut t));
     work.finish(&mut t);
@@ -180,7 +180,7 @@ fn alone<R: Ring>(work: impl Work<R>) -> Sum<R> {
 /// Returns the Montgomery results of two independent multiplications, whose instructions alternate: each
 /// hides the latencies of the other.
 #[inline(always)]
-pub(super) fn pair<R: Ring>(first: impl Work<R>, second: impl Work<R>) -> (Sum<R>, Sum<R>) {
+pub(super) fn pair<R: Ring>(first: impl Multiplication<R>, second: impl Multiplication<R>) -> (Sum<R>, Sum<R>) {
     let (mut s, mut t) = ([zero(); 10], [zero(); 10]);
     each!(I => first.row::<I>(&mut s), second.row::<I>(&mut t));
     first.finish(&mut s);
@@ -193,8 +193,8 @@ pub(super) fn pair<R: Ring>(first: impl Work<R>, second: impl Work<R>) -> (Sum<R
 /// M if the bounds of the second's operands multiply to 16 b / 2^B.
 #[inline(always)]
 pub(super) fn difference<R: Ring, const A: u32, const B: u32>(
-    first: impl Work<R>,
-    second: impl Work<R>,
+    first: impl Multiplication<R>,
+    second: impl Multiplication<R>,
 ) -> Sum<R> {
     let (mut s, mut t) = ([zero(); 10], [zero(); 10]);
     each!(I => first.row::<I>(&mut s), second.row::<I>(&mut t));
