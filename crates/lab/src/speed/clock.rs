@@ -4,7 +4,7 @@
 //! long disturbances affect both sides, and short ones are excluded. By the rule of a paper the slices are long runs,
 //! each warmed up, and their mean counts.
 
-use super::work::{Done, Runner, Share, Work};
+use super::work::{Done, Runner, Share, Handler};
 use super::{Rule, SpeedError};
 use crate::experiment::{RESAMPLING_SEED, Runs};
 use crate::load::{LOST_MAX, thread_waited_seconds};
@@ -134,10 +134,10 @@ pub(super) fn alternate<T: Share>(
         let _leave = Leave(&gate);
         let task = task.of_lane(index);
         let mut slices = [Vec::with_capacity(count), Vec::with_capacity(count)];
-        let mut take = |ours: &mut Work<'_>, mut peer: Option<&mut Work<'_>>| {
+        let mut take = |ours: &mut Handler<'_>, mut peer: Option<&mut Handler<'_>>| {
             let checks = [calls_between_checks(ours), peer.as_deref_mut().map_or(1, calls_between_checks)];
             // Lanes start each slice together. If one lane is missing, there is no slice.
-            let one = |work: &mut Work<'_>, calls: u32| -> Option<Slice> {
+            let one = |work: &mut Handler<'_>, calls: u32| -> Option<Slice> {
                 if !warm_up.is_zero() {
                     gate.pass().then(|| run(work, warm_up, calls, stop))?;
                 }
@@ -228,7 +228,7 @@ fn rate(lanes: &[&[Slice]], slice: usize, amount: fn(&Done) -> u64) -> Option<f6
     Some(total as f64 / (end - start).as_secs_f64())
 }
 
-fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32, stop: &AtomicBool) -> Slice {
+fn run(work: &mut Handler<'_>, slice: Duration, calls_between_checks: u32, stop: &AtomicBool) -> Slice {
     let before = thread_waited_seconds();
     let start = Instant::now();
     let mut done = Done::default();
@@ -246,7 +246,7 @@ fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32, stop: &A
 }
 
 /// Warms up, and determines the number of calls between two readings of the clock.
-fn calls_between_checks(work: &mut Work<'_>) -> u32 {
+fn calls_between_checks(work: &mut Handler<'_>) -> u32 {
     let start = Instant::now();
     for calls in 1_u32..=1 << 16 {
         work();
@@ -269,7 +269,7 @@ mod tests {
     struct Steady(u64);
 
     impl Runner for Steady {
-        fn with(&self, _: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        fn with(&self, _: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
             scope(&mut || {
                 let start = Instant::now();
                 while start.elapsed() < Duration::from_micros(self.0) {
@@ -284,7 +284,7 @@ mod tests {
     struct Broken;
 
     impl Runner for Broken {
-        fn with(&self, _: &Task, _: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        fn with(&self, _: &Task, _: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
             Err(SpeedError::LaneFailed)
         }
     }

@@ -3,7 +3,7 @@
 //! Guarantees: both take turns in short slices of one run; before anything is measured, the two are compared on a whole
 //! message.
 
-use super::work::{Arena, Cursor, Runner, Task, Work, iv};
+use super::work::{Arena, Cursor, Runner, Task, Handler, iv};
 use super::{Rule, SpeedError, clock};
 use crate::LabError;
 use crate::error::unavailable;
@@ -29,7 +29,7 @@ const SINGLE_BYTES: usize = 8 * 64 * 4;
 struct Double;
 
 impl Runner for Double {
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let refused = || task.refused();
         let bytes = task.key(0);
         let des = DoubleBoxDes::new(bytes.as_slice().try_into().map_err(|_| refused())?);

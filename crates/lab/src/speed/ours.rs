@@ -4,7 +4,7 @@
 //! IV, as a packet path must.
 
 use super::SpeedError;
-use super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
+use super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Handler, nonce, parts};
 use sealane_transform::{
     Aead, AeadJob, AeadKey, Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey,
     Direction, Kernels, Tier,
@@ -23,7 +23,7 @@ pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction
 }
 
 impl Runner for Kernels {
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let own = Own { kernels: self, task };
         match task.algorithm {
             Algorithm::Digest(digest) => own.digests(digest, scope),
@@ -37,7 +37,7 @@ impl Runner for Kernels {
     }
 }
 
-type Scope<'a> = dyn FnMut(&mut Work<'_>) + 'a;
+type Scope<'a> = dyn FnMut(&mut Handler<'_>) + 'a;
 
 /// Kernels, and the task that they have.
 struct Own<'a> {

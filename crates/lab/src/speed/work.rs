@@ -1,6 +1,6 @@
 //! The measured unit: one batch of messages, run repeatedly, with any implementation.
 //!
-//! Digests, ciphers and AEADs, ours and other libraries', all become a [`Work`]: a call that handles the next
+//! Digests, ciphers and AEADs, ours and other libraries', all become a [`Handler`]: a call that handles the next
 //! messages and returns their number. Its resources (keys, buffers, jobs) are prepared before and are not measured;
 //! the work per message (IV, start, end) is part of the call.
 
@@ -33,7 +33,7 @@ impl AddAssign for Done {
 }
 
 /// Handles the next messages.
-pub(super) type Work<'a> = dyn FnMut() -> Done + 'a;
+pub(super) type Handler<'a> = dyn FnMut() -> Done + 'a;
 
 /// The task of one lane.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl Share for Task {
 /// An implementation that can run a task.
 pub(super) trait Runner<T = Task>: Sync {
     /// Prepares the task on this thread and passes its work to `scope`.
-    fn with(&self, task: &T, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>;
+    fn with(&self, task: &T, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError>;
 }
 
 /// Passes a call to `scope` that runs `one` for each of the next messages, by number; fails if one of them could not
@@ -98,7 +98,7 @@ pub(super) trait Runner<T = Task>: Sync {
 pub(super) fn one_by_one(
     task: &Task,
     peer: Peer,
-    scope: &mut dyn FnMut(&mut Work<'_>),
+    scope: &mut dyn FnMut(&mut Handler<'_>),
     mut one: impl FnMut(usize, &mut [u8]) -> bool,
 ) -> Result<(), SpeedError> {
     let mut arena = Arena::new(task);

@@ -1,7 +1,7 @@
 //! AWS-LC through aws-lc-rs, the library that `cp` itself uses.
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
+use super::super::work::{AAD, Runner, Sealed, Task, Handler, iv, nonce, one_by_one, parts};
 use super::Peer;
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
@@ -68,7 +68,7 @@ pub(super) fn has(algorithm: Algorithm) -> bool {
 pub(super) struct AwsLc;
 
 impl Runner for AwsLc {
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let refused = || Peer::AwsLc.refuses(task.algorithm);
         let raw = task.keys();
         let key_of = |index: usize| index % raw.len();

@@ -1,7 +1,7 @@
 //! The RustCrypto crates: portable code, with AES and SHA instructions if a crate detects them.
 
 use super::super::SpeedError;
-use super::super::work::{Runner, Task, Work, iv, one_by_one};
+use super::super::work::{Runner, Task, Handler, iv, one_by_one};
 use super::Peer;
 use cipher::block_padding::NoPadding;
 use cipher::consts::{U12, U16, U20};
@@ -34,7 +34,7 @@ fn refused(task: &Task) -> SpeedError {
 }
 
 impl Runner for RustCrypto {
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         match task.algorithm {
             Algorithm::Digest(Digest::Md5) => hash::<md5::Md5>(task, scope),
             Algorithm::Digest(Digest::Sha1) => hash::<sha1::Sha1>(task, scope),
@@ -67,7 +67,7 @@ impl Runner for RustCrypto {
     }
 }
 
-type Scope<'a> = dyn FnMut(&mut Work<'_>) + 'a;
+type Scope<'a> = dyn FnMut(&mut Handler<'_>) + 'a;
 
 fn hash<H: sha2::Digest>(task: &Task, scope: &mut Scope<'_>) -> Result<(), SpeedError> {
     one_by_one(task, Peer::RustCrypto, scope, |_, message| {

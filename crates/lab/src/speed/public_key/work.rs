@@ -5,7 +5,7 @@
 //! with those of AWS-LC.
 
 use super::super::SpeedError;
-use super::super::work::{Done, Runner, Share, Work};
+use super::super::work::{Done, Runner, Share, Handler};
 use super::samples::Samples;
 use sealane_transform::{Asymmetric, AsymmetricJob, Kernels, Tier};
 use std::hint::black_box;
@@ -67,7 +67,7 @@ impl Ours {
 }
 
 impl Runner<Load> for Ours {
-    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let step = if self.tier == Tier::Batch { load.batch } else { 1 };
         let count = Samples::enough(load.algorithm, load.step).next_multiple_of(step);
         let mut samples = Samples::take(load.algorithm, load.step, count);

@@ -8,7 +8,7 @@ mod ffi;
 
 use super::super::SpeedError;
 use super::super::public_key::work::Load;
-use super::super::work::{Done, Runner, Work};
+use super::super::work::{Done, Runner, Handler};
 use super::Peer;
 use super::openssl::{KEYS, Key, Kind, OpenSsl};
 use ffi::{Call, Column, CryptoMb, Function, WAYS};
@@ -63,7 +63,7 @@ pub(super) fn runner() -> Result<Box<dyn Runner<Load>>, SpeedError> {
 struct Loaded(&'static CryptoMb);
 
 impl Runner<Load> for Loaded {
-    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let wrong = || load.fails("crypto_mb does not compute it, or not rightly");
         let mut call = checked(self.0, load.algorithm.name(), load.name()).ok_or_else(wrong)?;
         let mut good = true;

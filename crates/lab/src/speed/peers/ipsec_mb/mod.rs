@@ -6,7 +6,7 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Arena, Cursor, Runner, Task, Work};
+use super::super::work::{AAD, Arena, Cursor, Runner, Task, Handler};
 use super::Peer;
 use ffi::{Hash, IpsecMb, Key, Manager};
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
@@ -47,7 +47,7 @@ pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
 struct Loaded(&'static IpsecMb);
 
 impl Runner for Loaded {
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let refused = || Peer::IpsecMb.refuses(task.algorithm);
         let mut manager = self.0.manager().ok_or_else(refused)?;
         let keys: Option<Vec<Key>> =

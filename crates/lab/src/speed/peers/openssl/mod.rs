@@ -8,7 +8,7 @@ mod keys;
 
 use super::super::SpeedError;
 use super::super::public_key::work::Load;
-use super::super::work::{AAD, Done, Runner, Sealed, Task, Work, iv, nonce, one_by_one, parts};
+use super::super::work::{AAD, Done, Runner, Sealed, Task, Handler, iv, nonce, one_by_one, parts};
 use super::Peer;
 pub(super) use ffi::OpenSsl;
 use ffi::{DIGEST_BYTES_MAX, TAG_BYTES};
@@ -87,7 +87,7 @@ fn operations(library: &'static OpenSsl, algorithm: &str, step: &str) -> Option<
 struct Loaded(&'static OpenSsl);
 
 impl Runner<Load> for Loaded {
-    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let wrong = || load.fails("OpenSSL does not compute it, or not rightly");
         let mut operations = operations(self.0, load.algorithm.name(), load.name()).ok_or_else(wrong)?;
         let (mut at, mut good) = (0, true);
@@ -101,7 +101,7 @@ impl Runner<Load> for Loaded {
 }
 
 impl Runner for Loaded {
-    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let refused = || Peer::OpenSsl.refuses(task.algorithm);
         let raw = task.keys();
         let encrypts = task.direction == Direction::Encrypt;
