@@ -34,7 +34,7 @@ use crate::{
         manifest::{Manifest, Outgoing},
         moved::Moved,
         removal::Sent,
-        work::{Bytes, Check, Claim, Close, Content, Pack, Queue, SendFile, Work},
+        work::{Bytes, Check, Claim, Close, Content, Errand, Pack, Queue, SendFile},
     },
     summary::{Notice, Progress},
 };
@@ -203,8 +203,8 @@ impl<'a> TakenPiece<'a> {
     /// Takes a piece of work, if there is any now.
     fn take(queue: &'a Queue) -> Option<Self> {
         let left = match queue.take()? {
-            Work::Range { file, range, check } => Piece::Range { file, range, check },
-            Work::Pack(pack) => Piece::Pack(Pack::new(pack)),
+            Errand::Range { file, range, check } => Piece::Range { file, range, check },
+            Errand::Pack(pack) => Piece::Pack(Pack::new(pack)),
         };
         Some(Self { queue, left: Some(left) })
     }

@@ -401,7 +401,7 @@ impl Content {
 
 /// One piece of work, held by a lane.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum Errand {
     /// A range, which is sent unless the receiver's claim of it is right.
     Range {
         file: Arc<SendFile>,
@@ -485,7 +485,7 @@ impl Queue {
     }
 
     /// Takes a piece of work, if there is any now.
-    pub(crate) fn take(&self) -> Option<Work> {
+    pub(crate) fn take(&self) -> Option<Errand> {
         let mut state = self.state();
         if state.queued.is_empty() && state.scan_complete && state.out == 0 && !state.last.is_empty() {
             let mut last = std::mem::take(&mut state.last);
@@ -502,7 +502,7 @@ impl Queue {
             let work = match &state.queued[next] {
                 Queued::Pack(_) => {
                     let Some(Queued::Pack(pack)) = state.queued.remove(next) else { return None };
-                    Work::Pack(pack)
+                    Errand::Pack(pack)
                 }
                 Queued::File(file) => {
                     let file = file.clone();
@@ -511,7 +511,7 @@ impl Queue {
                         state.queued.remove(next);
                     }
                     let Some((range, check)) = range else { continue };
-                    Work::Range { file, range, check }
+                    Errand::Range { file, range, check }
                 }
             };
             state.out += 1;
