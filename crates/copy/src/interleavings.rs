@@ -34,7 +34,7 @@ use crate::{
     send::{
         batch::Builder,
         line::{Flushed, SEGMENT_BYTES, Settled},
-        stream::{Place, SendStream},
+        stream::{StreamSlot, SendStream},
         window::Window,
         work::Content,
     },
@@ -252,8 +252,8 @@ struct World<'a> {
     dice: Dice,
     queue: VecDeque<u64>,
     /// Sealing lanes.
-    sealing: Vec<(Builder, Place<'a, TestWire>)>,
-    sealer: Submitter<(Builder, Place<'a, TestWire>)>,
+    sealing: Vec<(Builder, StreamSlot<'a, TestWire>)>,
+    sealer: Submitter<(Builder, StreamSlot<'a, TestWire>)>,
     /// Receiving lanes.
     opening: Vec<TakenRecords<'a, TestWire>>,
     opener: Submitter<TakenRecords<'a, TestWire>>,
@@ -361,7 +361,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn sealed(&mut self, mut work: Work, (mut batch, place): (Builder, Place<'a, TestWire>)) {
+    fn sealed(&mut self, mut work: Work, (mut batch, place): (Builder, StreamSlot<'a, TestWire>)) {
         if !place.fill(&mut batch, &mut work) {
             self.give_back(&mut batch);
         }
@@ -549,7 +549,7 @@ impl<'a> World<'a> {
 }
 
 /// Seals a batch and passes it to its stream; returns false if the connection was cut.
-fn seal_and_fill(place: Place<'_, TestWire>, batch: &mut Builder) -> bool {
+fn seal_and_fill(place: StreamSlot<'_, TestWire>, batch: &mut Builder) -> bool {
     let mut work = place.lay(batch, Work::default());
     Software::default().run(&mut work);
     place.fill(batch, &mut work)

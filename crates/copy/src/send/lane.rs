@@ -27,7 +27,7 @@ use crate::{
         compress::{Governor, Press},
         fill::{Filler, Filling},
         line::{Flushed, Settled},
-        stream::{Place, SendStream},
+        stream::{StreamSlot, SendStream},
         work::{Check, Content},
     },
     shared::{self, Stop},
@@ -195,7 +195,7 @@ pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
 /// A batch that an engine seals, and its place.
 struct Sealing<'a> {
     in_hand: TakenBatch<'a>,
-    place: Place<'a>,
+    place: StreamSlot<'a>,
 }
 
 struct Lane<'a> {

@@ -58,13 +58,13 @@ pub(crate) struct SendStream<W = Socket> {
 /// A batch's place on the stream, assigned before it is sealed. A place that is dropped without its batch ends the
 /// connection, because the batches behind it would wait for it.
 #[derive(Debug)]
-pub(crate) struct Place<'a, W: Wire = Socket> {
+pub(crate) struct StreamSlot<'a, W: Wire = Socket> {
     stream: &'a SendStream<W>,
     ticket: Option<Ticket>,
     claims: Vec<Claim>,
 }
 
-impl<W: Wire> Place<'_, W> {
+impl<W: Wire> StreamSlot<'_, W> {
     /// Lays the batch's jobs, with its buffer, into `work`, for an engine to seal.
     pub(crate) fn lay(&self, batch: &mut Builder, work: Work) -> Work {
         batch.lay(&self.claims, work)
@@ -87,7 +87,7 @@ impl<W: Wire> Place<'_, W> {
     }
 }
 
-impl<W: Wire> Drop for Place<'_, W> {
+impl<W: Wire> Drop for StreamSlot<'_, W> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         if self.stream.flow.generation() == ticket.generation {
@@ -210,9 +210,9 @@ impl<W: Wire> SendStream<W> {
     }
 
     /// Assigns numbers and a place to `records` records, if the stream is connected and has room.
-    pub(crate) fn place(&self, records: u64) -> Option<Place<'_, W>> {
+    pub(crate) fn place(&self, records: u64) -> Option<StreamSlot<'_, W>> {
         let numbered = self.flow.give(|association, _| Some(association.as_mut()?.claim_all(records)));
-        numbered.map(|(ticket, claims)| Place { stream: self, ticket: Some(ticket), claims })
+        numbered.map(|(ticket, claims)| StreamSlot { stream: self, ticket: Some(ticket), claims })
     }
 
     /// Sends as much as the connection accepts and reads acknowledgements. Does nothing while another lane does this.
