@@ -6,12 +6,12 @@
 /// The notes of works under way, each under a token that does not recur within 2^32 works.
 #[derive(Debug)]
 pub(crate) struct Notes<T> {
-    places: Vec<Place<T>>,
+    places: Vec<NoteSlot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct NoteSlot<T> {
     /// The number of earlier uses of the place.
     generation: u32,
     note: Option<T>,
@@ -28,10 +28,10 @@ impl<T> Notes<T> {
 
     pub(crate) fn put(&mut self, note: T) -> u64 {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, note: None });
+            self.places.push(NoteSlot { generation: 0, note: None });
             u32::try_from(self.places.len() - 1).expect("fewer works are under way than memory holds")
         });
-        let Place { generation, note: kept } = &mut self.places[place as usize];
+        let NoteSlot { generation, note: kept } = &mut self.places[place as usize];
         *kept = Some(note);
         u64::from(*generation) << 32 | u64::from(place)
     }
