@@ -22,7 +22,7 @@ const MAX_FRAGMENTS: u16 = 64;
 
 /// The IKE SA, exchange and number that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Envelope {
     pub(crate) spis: Spis,
     pub(crate) exchange: Exchange,
     pub(crate) is_from_initiator: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub(crate) message_id: u32,
 }
 
-impl Place {
+impl Envelope {
     fn header(&self, first: PayloadType) -> Header {
         Header {
             spis: self.spis,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::{Endpoint, MAX_STRANGER_EVENTS};
 use crate::{
     event::{Event, Path, Reason},
-    message::Place,
+    message::Envelope,
     sa::{Parts, Sa},
     wire::{Exchange, HEADER_BYTES, Header, Malformed, NotifyType, Payloads, Spis},
 };
@@ -39,7 +39,7 @@ impl Endpoint {
         }
         let mut payloads = Payloads::new();
         payloads.notify(NotifyType::INVALID_SPI, spi.to_be_bytes());
-        let place = Place {
+        let place = Envelope {
             spis: Spis { initiator: 0, responder: 0 },
             exchange: Exchange::Informational,
             is_from_initiator: true,

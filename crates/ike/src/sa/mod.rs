@@ -47,7 +47,7 @@ use crate::{
     event::{Event, Path, Reason, Transmit},
     id::{ChildId, IkeId},
     keys::{IkeKeys, KeyPlan},
-    message::Place,
+    message::Envelope,
     pool::{Holder, Leases},
     random::Random,
     wire::{Announcement, Exchange, Header, Spis, TrafficSelector},
@@ -385,8 +385,8 @@ impl Sa {
         matches!(self.phase, Phase::Finished) && self.expires_at.is_none_or(|at| at <= now)
     }
 
-    fn place(&self, exchange: Exchange, is_response: bool, message_id: u32) -> Place {
-        Place {
+    fn place(&self, exchange: Exchange, is_response: bool, message_id: u32) -> Envelope {
+        Envelope {
             spis: self.spis,
             exchange,
             is_from_initiator: self.role == Role::Initiator,

@@ -12,7 +12,7 @@ use crate::{
     event::{Path, Reason},
     id::IkeId,
     keys::{IkeKeys, Nonces, seed},
-    message::Place,
+    message::Envelope,
     offer::{self, Choice, Exchanges, Offer},
     wire::{Exchange, Header, NotifyType, Payload, Payloads, Proposal, Spis},
 };
@@ -44,7 +44,7 @@ pub(crate) enum Answer {
 pub(crate) fn only_notify(header: &Header, kind: NotifyType, data: impl Into<Vec<u8>>) -> Vec<u8> {
     let mut payloads = Payloads::new();
     payloads.notify(kind, data);
-    let place = Place {
+    let place = Envelope {
         spis: Spis { initiator: header.spis.initiator, responder: 0 },
         exchange: Exchange::Init,
         is_from_initiator: false,
@@ -154,7 +154,7 @@ impl FirstMessage<'_> {
         if !agreed.choice.additional.is_empty() {
             payloads.notify(NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED, []);
         }
-        let place = Place {
+        let place = Envelope {
             spis,
             exchange: Exchange::Init,
             is_from_initiator: false,
