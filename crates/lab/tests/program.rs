@@ -10,18 +10,18 @@ fn fake(name: &str) -> Program {
     Program::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake").join(name))
 }
 
-struct Place {
+struct SourceAndTarget {
     _directory: tempfile::TempDir,
     source: PathBuf,
     target: PathBuf,
 }
 
-fn place() -> Place {
+fn place() -> SourceAndTarget {
     let directory = tempfile::tempdir().unwrap();
     let (source, target) = (directory.path().join("file"), directory.path().join("target"));
     std::fs::write(&source, vec![7; 10_000]).unwrap();
     std::fs::create_dir(&target).unwrap();
-    Place { _directory: directory, source, target }
+    SourceAndTarget { _directory: directory, source, target }
 }
 
 fn copy(name: &str, request: &CopyRequest) -> Result<sealane_lab::program::Finished, LabError> {

@@ -79,12 +79,12 @@ fn is_asked(profile: Profile, is_whole: bool, protects: bool, [between, suite]: 
 }
 
 /// The files of a scene.
-struct Place {
+struct SceneFiles {
     scratch: Scratch,
     workload: Workload,
 }
 
-impl Place {
+impl SceneFiles {
     fn new(bench: &Bench<'_>, parent: Option<&Path>, bytes: u64) -> Result<Self, LabError> {
         let scratch = Scratch::create(&bench.request.surroundings, parent, 2 * bytes)?;
         Bench::served(&scratch, "served")?;
@@ -122,7 +122,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
             continue;
         }
         let temporary = bench.request.surroundings.temporary.clone();
-        let place = match Place::new(bench, scene.is_disk.then_some(&*temporary), bytes) {
+        let place = match SceneFiles::new(bench, scene.is_disk.then_some(&*temporary), bytes) {
             Ok(place) => place,
             Err(error) => {
                 bench.skipped.push(format!("files: {error}"));
