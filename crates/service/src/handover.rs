@@ -7,13 +7,13 @@ use crate::sync::{AtomicBool, Mutex, MutexGuard, PoisonError, SeqCst};
 
 /// A place for one offer.
 #[derive(Debug)]
-pub(crate) struct Place<T> {
+pub(crate) struct OfferSlot<T> {
     offer: Mutex<Option<T>>,
     /// Whether there probably is an offer: a look that takes no lock.
     has_offer: AtomicBool,
 }
 
-impl<T> Place<T> {
+impl<T> OfferSlot<T> {
     /// Returns an empty place.
     pub(crate) fn new() -> Self {
         Self { offer: Mutex::new(None), has_offer: AtomicBool::new(false) }
@@ -34,7 +34,7 @@ impl<T> Place<T> {
         was_empty
     }
 
-    /// Returns whether [`Place::take`] would find an offer, if no other thread takes it before.
+    /// Returns whether [`OfferSlot::take`] would find an offer, if no other thread takes it before.
     pub(crate) fn has_offer(&self) -> bool {
         self.has_offer.load(SeqCst)
     }

@@ -12,7 +12,7 @@ use crate::audit::Audit;
 use crate::connection::{Job, TakenRequests, compute};
 use crate::counters::Counters;
 use crate::divided::{Divided, Solitude};
-use crate::handover::Place;
+use crate::handover::OfferSlot;
 use crate::scheduler::{Batch, Id, Next, Scheduler};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     computing: AtomicUsize,
     solitude: Solitude,
     /// The operation whose second half another worker may compute.
-    place: Place<Arc<Divided>>,
+    place: OfferSlot<Arc<Divided>>,
     /// Whether operations are divided whatever other threads want to run.
     #[cfg(test)]
     disregards_others: bool,
@@ -108,7 +108,7 @@ impl Shared {
             has_spinner: AtomicBool::new(false),
             computing: AtomicUsize::new(0),
             solitude: Solitude::default(),
-            place: Place::new(),
+            place: OfferSlot::new(),
             #[cfg(test)]
             disregards_others: false,
             is_over: AtomicBool::new(false),

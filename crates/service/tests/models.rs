@@ -11,7 +11,7 @@ mod sync {
     pub(crate) use std::sync::PoisonError;
 }
 
-use handover::{Meeting, Place};
+use handover::{Meeting, OfferSlot};
 use shuttle::{sync::Mutex, thread};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn half(operation: &Operation, name: char, answered: &Mutex<Vec<u64>>) {
 fn every_operation_is_answered_once_whoever_comes_for_its_halves() {
     fn model() {
         const OPERATIONS: u64 = 2;
-        let place = Arc::new(Place::<Arc<Operation>>::new());
+        let place = Arc::new(OfferSlot::<Arc<Operation>>::new());
         let answered = Arc::new(Mutex::new(Vec::new()));
         let workers: Vec<_> = (0..3)
             .map(|worker| {
