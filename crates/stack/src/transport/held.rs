@@ -13,7 +13,7 @@ pub(super) const PACKETS_MAX: usize = 1 << 8;
 const PLACES_MAX: usize = 1 << 8;
 
 #[derive(Debug, Default)]
-struct Place {
+struct BatchSlot {
     /// The number of batches that had this place before.
     generation: u16,
     batch: Option<Batch>,
@@ -21,7 +21,7 @@ struct Place {
 
 /// Places for batches.
 #[derive(Debug)]
-pub(crate) struct Held(Box<[RwLock<Place>]>);
+pub(crate) struct Held(Box<[RwLock<BatchSlot>]>);
 
 /// The packet of a batch at a place that a payload's slot identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +52,11 @@ impl Held {
         self.0.len()
     }
 
-    fn read(&self, place: usize) -> RwLockReadGuard<'_, Place> {
+    fn read(&self, place: usize) -> RwLockReadGuard<'_, BatchSlot> {
         self.0[place].read().expect(HELD)
     }
 
-    fn write(&self, place: usize) -> RwLockWriteGuard<'_, Place> {
+    fn write(&self, place: usize) -> RwLockWriteGuard<'_, BatchSlot> {
         self.0[place].write().expect(HELD)
     }
 
