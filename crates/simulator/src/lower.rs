@@ -8,7 +8,7 @@ use crate::machine::{Machine, Shared};
 use crate::placement::{Parallelism, Placement};
 use crate::program::{Base, Classes, Program, Reference, SLOTS, Step};
 use crate::traced_kernel::TracedKernel;
-use sealane_transform::{Event, Place, Region};
+use sealane_transform::{Event, MemoryAccess, Region};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The paper's levels of optimisation.
@@ -218,7 +218,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn load(&mut self, load: u32, place: Place) {
+    fn load(&mut self, load: u32, place: MemoryAccess) {
         match place.region {
             Region::State => {}
             Region::Message => self.load_message(load, place),
@@ -244,7 +244,7 @@ impl Lowering<'_> {
     }
 
     /// Assigns a read of a message to the fetch of its window.
-    fn load_message(&mut self, load: u32, place: Place) {
+    fn load_message(&mut self, load: u32, place: MemoryAccess) {
         let window = (self.message_offset(place)) / self.fetch;
         if self.read != Some(window) {
             self.read = Some(window);
@@ -257,7 +257,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn message_offset(&self, place: Place) -> u32 {
+    fn message_offset(&self, place: MemoryAccess) -> u32 {
         let from = if self.work.is_stream { 0 } else { self.block * self.work.block_bytes };
         from + place.offset
     }
@@ -274,7 +274,7 @@ impl Lowering<'_> {
     }
 
     /// Loads a word of a key or table in a shared memory.
-    fn load_kept(&mut self, load: u32, place: Place, memory: Shared) {
+    fn load_kept(&mut self, load: u32, place: MemoryAccess, memory: Shared) {
         let bursts = self.level == Optimisation::Bursts;
         if let Some((region, from, to, slot)) = self.burst
             && bursts
@@ -330,7 +330,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn store(&mut self, place: Place) {
+    fn store(&mut self, place: MemoryAccess) {
         match place.region {
             Region::State => {}
             Region::Message => {

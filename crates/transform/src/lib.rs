@@ -81,4 +81,4 @@ pub use mix::{TEN, code_sites, instruction_mix, trace};
 pub use modes::{Direction, Mode};
 pub use prepared::{Prepared, prepared};
 pub use sha3::KeccakStream;
-pub use word::{Event, Mix, Place, Region};
+pub use word::{Event, MemoryAccess, Mix, Region};

@@ -84,7 +84,7 @@ mod tests {
     use crate::dispatch::Kernels;
     use crate::isa::Tier;
     use crate::job::{Buffer, CipherJob};
-    use crate::word::{Place, Region};
+    use crate::word::{MemoryAccess, Region};
     use crate::{md5, sha1};
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,7 +149,7 @@ mod tests {
         let touched = |name: &str, bytes: usize| {
             let mut entries: BTreeMap<bool, BTreeSet<(Region, u32)>> = BTreeMap::new();
             for event in events(name, bytes) {
-                if let Event::Load { place: Place { region, offset, .. }, .. } = event {
+                if let Event::Load { place: MemoryAccess { region, offset, .. }, .. } = event {
                     match region {
                         Region::Key => entries.entry(false).or_default().insert((region, offset)),
                         Region::Table(_) => entries.entry(true).or_default().insert((region, offset)),

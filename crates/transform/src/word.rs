@@ -25,19 +25,19 @@ pub enum Region {
 
 impl Region {
     /// Returns word `index` of the region.
-    pub(crate) const fn word(self, index: usize) -> Place {
-        Place { region: self, offset: 4 * index as u32, bytes: 4 }
+    pub(crate) const fn word(self, index: usize) -> MemoryAccess {
+        MemoryAccess { region: self, offset: 4 * index as u32, bytes: 4 }
     }
 
     /// Returns `bytes` bytes of the region, from `offset` on.
-    pub(crate) const fn part(self, offset: usize, bytes: u8) -> Place {
-        Place { region: self, offset: offset as u32, bytes }
+    pub(crate) const fn part(self, offset: usize, bytes: u8) -> MemoryAccess {
+        MemoryAccess { region: self, offset: offset as u32, bytes }
     }
 }
 
 /// The bytes that one load or store accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct MemoryAccess {
     /// The kind of data.
     pub region: Region,
     /// First byte. Entries of tables and keys count as 4 bytes wide, whatever the width in the kernel's own array.
@@ -77,7 +77,7 @@ pub enum Event {
         /// Its number.
         load: u32,
         /// The place that is read.
-        place: Place,
+        place: MemoryAccess,
         /// The youngest load on which the address depends; 0 if there is none.
         after: u32,
     },
@@ -89,7 +89,7 @@ pub enum Event {
     /// A write of memory.
     Store {
         /// The place that is written.
-        place: Place,
+        place: MemoryAccess,
     },
     /// A block, or a piece of a stream, ends.
     BlockEnd,
@@ -217,11 +217,11 @@ pub(crate) trait Word:
     /// Returns a constant of the program.
     fn imm(value: u32) -> Self;
     /// Returns a word read from a message, state or key.
-    fn load(place: Place, value: u32) -> Self;
+    fn load(place: MemoryAccess, value: u32) -> Self;
     /// Returns entry `index` of a table that begins `first` entries into its region.
     fn lookup<T: Copy + Into<u32>>(region: &'static str, first: usize, table: &[T], index: Self) -> Self;
     /// Writes the word to a message, state or table.
-    fn store(self, place: Place) -> u32;
+    fn store(self, place: MemoryAccess) -> u32;
     /// Returns the bits, for use as an index or a condition; this costs nothing.
     fn bits(self) -> u32;
     /// Returns the word rotated left by a constant.
@@ -292,7 +292,7 @@ impl Plain {
         Self(value)
     }
 
-    const fn loaded(_: Place, _: u32, value: u32) -> Self {
+    const fn loaded(_: MemoryAccess, _: u32, value: u32) -> Self {
         Self(value)
     }
 
@@ -330,7 +330,7 @@ impl Counted {
     }
 
     #[track_caller]
-    fn loaded(place: Place, after: u32, value: u32) -> Self {
+    fn loaded(place: MemoryAccess, after: u32, value: u32) -> Self {
         let site = Location::caller();
         let load = TOLD.with_borrow_mut(|told| {
             told.loads += 1;
@@ -445,7 +445,7 @@ macro_rules! word {
                 Self::constant(value)
             }
             #[track_caller]
-            fn load(place: Place, value: u32) -> Self {
+            fn load(place: MemoryAccess, value: u32) -> Self {
                 Self::loaded(place, 0, value)
             }
             #[track_caller]
@@ -459,7 +459,7 @@ macro_rules! word {
                 Self::loaded(Region::Table(region).word(first + at), index.after(), table[at].into())
             }
             #[track_caller]
-            fn store(self, place: Place) -> u32 {
+            fn store(self, place: MemoryAccess) -> u32 {
                 let bits = self.taken();
                 $tell(Event::Store { place });
                 bits
