@@ -80,7 +80,7 @@ struct Node<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Rank {
     Idle,
     /// Its first packets wait.
     Fresh,
@@ -97,7 +97,7 @@ struct Flow {
     bytes: u32,
     charge: u32,
     deficit: i32,
-    place: Place,
+    place: Rank,
     /// It has sent more than one parcel.
     is_known: bool,
     /// The time of its newest parcel.
@@ -116,7 +116,7 @@ const IDLE: Flow = Flow {
     bytes: 0,
     charge: 0,
     deficit: 0,
-    place: Place::Idle,
+    place: Rank::Idle,
     is_known: false,
     last_ns: 0,
     next: NONE,
@@ -237,13 +237,13 @@ impl<T: Parcel> Fair<T> {
             return (first + way) as u32;
         }
         let shared = self.tags.len() + set;
-        if self.flows[shared].place != Place::Idle {
+        if self.flows[shared].place != Rank::Idle {
             return shared as u32;
         }
         let flows = &mut self.flows[first..first + WAYS];
         // Flows that have sent one parcel are forgotten first: a flood of new flows makes nobody unknown.
         let is_old = |flow: &Flow| !flow.is_known || now_ns.saturating_sub(flow.last_ns) > KNOWN_NS;
-        let is_free = |flow: &Flow| flow.place == Place::Idle && is_old(flow);
+        let is_free = |flow: &Flow| flow.place == Rank::Idle && is_old(flow);
         let unknown = flows.iter().position(|flow| is_free(flow) && !flow.is_known);
         let Some(way) = unknown.or_else(|| flows.iter().position(is_free)) else { return shared as u32 };
         (flows[way].is_known, flows[way].codel) = (false, Codel::NEW);
@@ -285,9 +285,9 @@ impl<T: Parcel> Fair<T> {
         }
         flow.tail = at;
         flow.last_ns = now_ns;
-        if flow.place == Place::Idle {
+        if flow.place == Rank::Idle {
             flow.deficit = quantum;
-            flow.place = if flow.is_known { Place::New } else { Place::Fresh };
+            flow.place = if flow.is_known { Rank::New } else { Rank::Fresh };
             let list = if flow.is_known { &mut self.new } else { &mut self.fresh };
             list.push(&mut self.flows, id);
         }
@@ -305,7 +305,7 @@ impl<T: Parcel> Fair<T> {
         let old = flow.charge;
         flow.charge = (i64::from(old) + change) as u32;
         self.charge = (i64::from(self.charge) + change) as u32;
-        if flow.place == Place::Fresh {
+        if flow.place == Rank::Fresh {
             self.fresh_charge = (i64::from(self.fresh_charge) + change) as u32;
         }
         let new = flow.charge;
@@ -381,7 +381,7 @@ impl<T: Parcel> Fair<T> {
         let mut served = 0;
         while served < most_bytes {
             let from = self.turn_of();
-            if from != Place::Old {
+            if from != Rank::Old {
                 self.reap();
             }
             let id = self.list(from).first;
@@ -397,7 +397,7 @@ impl<T: Parcel> Fair<T> {
             let flow = &mut self.flows[id as usize];
             let Some(node) = self.nodes.get_mut(flow.head as usize) else {
                 // RFC 8290, section 4.2: a new flow passes through the old ones, lest it be new again at once.
-                let stays = from != Place::Old && self.old.first != NONE;
+                let stays = from != Rank::Old && self.old.first != NONE;
                 self.leave(from, id, stays);
                 continue;
             };
@@ -414,7 +414,7 @@ impl<T: Parcel> Fair<T> {
             flow.deficit -= bytes as i32;
             self.bytes -= bytes;
             served += bytes;
-            self.sparse = if from == Place::Old { 0 } else { self.sparse.saturating_add(bytes) };
+            self.sparse = if from == Rank::Old { 0 } else { self.sparse.saturating_add(bytes) };
             if is_done && let Some(parcel) = self.pop(id) {
                 taker.retire(parcel);
             }
@@ -425,21 +425,21 @@ impl<T: Parcel> Fair<T> {
         served
     }
 
-    fn list(&mut self, place: Place) -> &mut List {
+    fn list(&mut self, place: Rank) -> &mut List {
         match place {
-            Place::Fresh => &mut self.fresh,
-            Place::New => &mut self.new,
-            Place::Old | Place::Idle => &mut self.old,
+            Rank::Fresh => &mut self.fresh,
+            Rank::New => &mut self.new,
+            Rank::Old | Rank::Idle => &mut self.old,
         }
     }
 
     /// Returns the flows of which the next one is: those that send little first, the two kinds of them in turns.
-    fn turn_of(&self) -> Place {
+    fn turn_of(&self) -> Rank {
         let [fresh, new, old] = [self.fresh, self.new, self.old].map(|list| list.first != NONE);
         if !fresh && !new || old && self.sparse >= SPARSE_BYTES {
-            return Place::Old;
+            return Rank::Old;
         }
-        if fresh && (!new || self.is_freshs_turn) { Place::Fresh } else { Place::New }
+        if fresh && (!new || self.is_freshs_turn) { Rank::Fresh } else { Rank::New }
     }
 
     /// Takes flows that have nothing out of the front of the old ones, more than one flow becomes old by: otherwise a flood of
@@ -450,24 +450,24 @@ impl<T: Parcel> Fair<T> {
             if id == NONE || self.flows[id as usize].head != NONE {
                 return;
             }
-            self.leave(Place::Old, id, false);
+            self.leave(Rank::Old, id, false);
         }
     }
 
     /// Takes the first flow out of its list, and appends it to the old ones if it `stays`.
-    fn leave(&mut self, from: Place, id: u32, stays: bool) {
+    fn leave(&mut self, from: Rank, id: u32, stays: bool) {
         let mut list = *self.list(from);
         let _ = list.pop(&self.flows);
         *self.list(from) = list;
         match from {
-            Place::Fresh => {
+            Rank::Fresh => {
                 self.fresh_charge -= self.flows[id as usize].charge;
                 self.is_freshs_turn = false;
             }
-            Place::New => self.is_freshs_turn = true,
+            Rank::New => self.is_freshs_turn = true,
             _ => {}
         }
-        self.flows[id as usize].place = if stays { Place::Old } else { Place::Idle };
+        self.flows[id as usize].place = if stays { Rank::Old } else { Rank::Idle };
         if stays {
             self.old.push(&mut self.flows, id);
         }
