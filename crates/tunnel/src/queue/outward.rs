@@ -33,7 +33,7 @@ use super::{
     counters::Counters,
     fair::{Fair, Fate, Taker},
     read_bytes,
-    shaper::{Place, Shaper},
+    shaper::{Booking, Shaper},
     whole::{Buffers, Seeds, Shape, Whole},
 };
 use crate::outside::Outside;
@@ -145,7 +145,7 @@ struct Line<G> {
     fair: Option<Box<Fair<Whole>>>,
     below: Below,
     /// Its place in the rate.
-    place: Place,
+    place: Booking,
     /// The socket that takes them.
     outside: G,
     /// The bytes that may be below, by the last look and by what was handed on since.

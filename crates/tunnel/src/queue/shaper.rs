@@ -18,7 +18,7 @@ const TURN_BYTES: u32 = 1514;
 const PLACE_NS: u64 = BURST_NS as u64;
 
 /// The time from which the next burst of a queue may leave; `None` if it has taken no place yet.
-pub type Place = Option<u64>;
+pub type Booking = Option<u64>;
 
 /// The state of one rate.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Shaper {
     }
 
     /// Returns the time until a burst may leave from `place`, which is taken if there is none; `None` if it may now.
-    pub fn pause_ns(&self, now_ns: u64, place: &mut Place) -> Option<u64> {
+    pub fn pause_ns(&self, now_ns: u64, place: &mut Booking) -> Option<u64> {
         let least_ns = now_ns.saturating_sub(LATE_NS);
         let at_ns = *place.get_or_insert_with(|| {
             self.change(|free_ns| free_ns.max(least_ns).saturating_add(PLACE_NS)).max(least_ns)
@@ -44,14 +44,14 @@ impl Shaper {
     }
 
     /// Notes that `bytes` leave from `place`.
-    pub fn spend(&self, place: &mut Place, bytes: u64, bytes_per_s: u64) {
+    pub fn spend(&self, place: &mut Booking, bytes: u64, bytes_per_s: u64) {
         let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s.max(1))) as u64;
         let held_ns = if place.take().is_some() { PLACE_NS } else { 0 };
         self.change(|free_ns| free_ns.saturating_sub(held_ns).saturating_add(ns));
     }
 
     /// Gives up a place from which nothing leaves.
-    pub fn leave(&self, place: &mut Place) {
+    pub fn leave(&self, place: &mut Booking) {
         if place.take().is_some() {
             self.change(|free_ns| free_ns.saturating_sub(PLACE_NS));
         }
