@@ -51,7 +51,7 @@ use self::{
     ways::Ways,
 };
 use crate::{
-    endpoint::{Endpoint as Place, shown},
+    endpoint::{Endpoint as PeerEndpoint, shown},
     keying::{carrier::IKE_PORT, words::LineLimit},
     peers::Peers,
     site::{Keys, PeerSite, Site},
@@ -119,7 +119,7 @@ impl PeerState {
                 window_packets: own.window_packets,
                 rekey: peer.child_lifetime.unwrap_or_default(),
             },
-            address: own.endpoint.as_ref().and_then(Place::address).map(|at| at.ip().to_canonical()),
+            address: own.endpoint.as_ref().and_then(PeerEndpoint::address).map(|at| at.ip().to_canonical()),
             may_begin,
             is_many: own.is_many(),
             is_virtual: !peer.asks_for.is_empty(),

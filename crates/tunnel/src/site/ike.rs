@@ -435,7 +435,7 @@ fn trust(place: &Text<'_>, raw: &RawIke, ca: &Spanned<PathBuf>) -> Trust {
 /// Refuses the first of the given words, which do not fit beside others.
 fn refuse<'w>(
     place: &Text<'_>,
-    words: impl IntoIterator<Item = Option<&'w dyn Place>>,
+    words: impl IntoIterator<Item = Option<&'w dyn Located>>,
     message: &str,
 ) -> Result<(), SiteError> {
     match words.into_iter().flatten().next() {
@@ -445,19 +445,19 @@ fn refuse<'w>(
 }
 
 /// A word of the file.
-trait Place {
+trait Located {
     fn at(&self) -> usize;
 }
 
-impl<T> Place for Spanned<T> {
+impl<T> Located for Spanned<T> {
     fn at(&self) -> usize {
         self.span().start
     }
 }
 
 /// Returns a word's place, if there is the word.
-fn word<T>(word: &Option<Spanned<T>>) -> Option<&dyn Place> {
-    word.as_ref().map(|word| word as &dyn Place)
+fn word<T>(word: &Option<Spanned<T>>) -> Option<&dyn Located> {
+    word.as_ref().map(|word| word as &dyn Located)
 }
 
 fn proof(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> {
@@ -507,7 +507,7 @@ fn proof(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> 
         (ca, file, _) => {
             let second = if ca.is_some() && file.is_some() { word(public_key) } else { word(key) };
             let message = "the peer is known twice: by `ca`, by `public-key` or by `key`";
-            return Err(place.error(second.map(Place::at), message));
+            return Err(place.error(second.map(Located::at), message));
         }
     };
     if private_key.is_none() && (certificate.is_some() || !matches!(peer, Known::Key(_))) {
