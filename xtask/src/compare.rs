@@ -20,10 +20,10 @@ const ROUNDS: usize = 5;
 const SECONDS: [&str; 2] = ["0.01", "0.1"];
 
 /// Algorithm, direction, messages and bytes.
-type Place = (String, String, u64, u64);
+type CellKey = (String, String, u64, u64);
 
 /// A cell's rates in MB/s, of the old program and of the new one, run by run.
-type Rates = BTreeMap<Place, [Vec<f64>; 2]>;
+type Rates = BTreeMap<CellKey, [Vec<f64>; 2]>;
 
 /// Prints the ratios of `new` to `old` per kernel, and fails if one is slower.
 pub(crate) fn run(programs: [&str; 2], names: &[&str]) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ pub(crate) fn run(programs: [&str; 2], names: &[&str]) -> anyhow::Result<()> {
 fn compare(programs: [&str; 2], name: &str) -> anyhow::Result<Rates> {
     let all = ["--bytes", "64,352,1408", "--batch", "1,8,64,512"];
     let mut rates = alternate(programs, name, &all, SECONDS[0])?;
-    let suspects: Vec<Place> = rates
+    let suspects: Vec<CellKey> = rates
         .iter()
         .filter(|(_, rates)| middle(rates).0 < 1.0 - SLACK)
         .map(|(place, _)| place.clone())
@@ -77,7 +77,7 @@ fn compare(programs: [&str; 2], name: &str) -> anyhow::Result<Rates> {
     Ok(rates)
 }
 
-fn algorithms(rows: &[(Place, f64)]) -> Vec<String> {
+fn algorithms(rows: &[(CellKey, f64)]) -> Vec<String> {
     let mut names: Vec<String> = rows.iter().map(|((name, ..), _)| name.clone()).collect();
     names.dedup();
     names
@@ -102,7 +102,7 @@ fn measure(
     names: &[&str],
     cells: &[&str],
     seconds: &str,
-) -> anyhow::Result<Vec<(Place, f64)>> {
+) -> anyhow::Result<Vec<(CellKey, f64)>> {
     let output = Command::new(program)
         .arg("speed")
         .args(names)
@@ -117,7 +117,7 @@ fn measure(
 }
 
 /// Returns a line of `sealane speed --json`.
-fn row(line: &str) -> anyhow::Result<(Place, f64)> {
+fn row(line: &str) -> anyhow::Result<(CellKey, f64)> {
     let row: Value = serde_json::from_str(line)?;
     let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let count = |key: &str| row[key].as_u64().with_context(|| format!("no {key}"));
