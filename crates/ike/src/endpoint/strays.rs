@@ -39,14 +39,14 @@ impl Endpoint {
         }
         let mut payloads = Payloads::new();
         payloads.notify(NotifyType::INVALID_SPI, spi.to_be_bytes());
-        let place = Envelope {
+        let envelope = Envelope {
             spis: Spis { initiator: 0, responder: 0 },
             exchange: Exchange::Informational,
             is_from_initiator: true,
             is_response: false,
             message_id: 0,
         };
-        self.send(path, &place.plain(&payloads));
+        self.send(path, &envelope.plain(&payloads));
     }
 
     /// Handles a message with SPIs that are not ours: if it says that the peer knows nothing of one of our children, the peer is

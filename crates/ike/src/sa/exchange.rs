@@ -46,12 +46,12 @@ impl Sa {
         message_id: u32,
         payloads: &Payloads,
     ) -> Result<Vec<Vec<u8>>, CryptoError> {
-        let place = self.place(exchange, is_response, message_id);
+        let envelope = self.envelope(exchange, is_response, message_id);
         // A stream takes messages of any length (RFC 9329, section 6.3).
         let is_cut = self.features.fragmentation && self.path.stream.is_none();
         let fragment_bytes = is_cut.then_some(context.settings.fragment_bytes);
         let sealer = self.sealer(true).ok_or(CryptoError::Library)?;
-        place.sealed(sealer, payloads, fragment_bytes)
+        envelope.sealed(sealer, payloads, fragment_bytes)
     }
 
     /// Sends a request of ours; `in_flight` is its purpose.
@@ -65,7 +65,7 @@ impl Sa {
         debug_assert!(self.outstanding.is_none(), "one request at a time");
         let message_id = self.next_request;
         let datagrams = if exchange == Exchange::Init {
-            Ok(vec![self.place(exchange, false, message_id).plain(payloads)])
+            Ok(vec![self.envelope(exchange, false, message_id).plain(payloads)])
         } else {
             self.sealed(context, exchange, false, message_id, payloads)
         };

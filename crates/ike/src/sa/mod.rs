@@ -385,7 +385,7 @@ impl Sa {
         matches!(self.phase, Phase::Finished) && self.expires_at.is_none_or(|at| at <= now)
     }
 
-    fn place(&self, exchange: Exchange, is_response: bool, message_id: u32) -> Envelope {
+    fn envelope(&self, exchange: Exchange, is_response: bool, message_id: u32) -> Envelope {
         Envelope {
             spis: self.spis,
             exchange,

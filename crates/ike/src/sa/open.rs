@@ -196,9 +196,9 @@ impl Sa {
         clear: &[u8],
     ) {
         let (Some(plan), Some(keys)) = (self.plan, &self.keys) else { return };
-        let mut place = self.place(Exchange::Intermediate, is_response, message_id);
-        place.is_from_initiator = of == Role::Initiator;
-        let octets = place.authenticated(first, clear);
+        let mut envelope = self.envelope(Exchange::Intermediate, is_response, message_id);
+        envelope.is_from_initiator = of == Role::Initiator;
+        let octets = envelope.authenticated(first, clear);
         let (index, key) = match of {
             Role::Initiator => (0, &keys.proof_initiator),
             Role::Responder => (1, &keys.proof_responder),

@@ -44,14 +44,14 @@ pub(crate) enum Answer {
 pub(crate) fn only_notify(header: &Header, kind: NotifyType, data: impl Into<Vec<u8>>) -> Vec<u8> {
     let mut payloads = Payloads::new();
     payloads.notify(kind, data);
-    let place = Envelope {
+    let envelope = Envelope {
         spis: Spis { initiator: header.spis.initiator, responder: 0 },
         exchange: Exchange::Init,
         is_from_initiator: false,
         is_response: true,
         message_id: header.message_id,
     };
-    place.plain(&payloads)
+    envelope.plain(&payloads)
 }
 
 /// Returns the places of the peers that may be at the other end of a path.
@@ -154,14 +154,14 @@ impl FirstMessage<'_> {
         if !agreed.choice.additional.is_empty() {
             payloads.notify(NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED, []);
         }
-        let place = Envelope {
+        let envelope = Envelope {
             spis,
             exchange: Exchange::Init,
             is_from_initiator: false,
             is_response: true,
             message_id: 0,
         };
-        let response = place.plain(&payloads);
+        let response = envelope.plain(&payloads);
 
         let mut opening = Opening::responder(nonces, agreed.choice.additional, agreed.candidates);
         opening.request = self.message.to_vec();

@@ -97,7 +97,7 @@ struct Flow {
     bytes: u32,
     charge: u32,
     deficit: i32,
-    place: Rank,
+    rank: Rank,
     /// It has sent more than one parcel.
     is_known: bool,
     /// The time of its newest parcel.
@@ -116,7 +116,7 @@ const IDLE: Flow = Flow {
     bytes: 0,
     charge: 0,
     deficit: 0,
-    place: Rank::Idle,
+    rank: Rank::Idle,
     is_known: false,
     last_ns: 0,
     next: NONE,
@@ -237,13 +237,13 @@ impl<T: Parcel> Fair<T> {
             return (first + way) as u32;
         }
         let shared = self.tags.len() + set;
-        if self.flows[shared].place != Rank::Idle {
+        if self.flows[shared].rank != Rank::Idle {
             return shared as u32;
         }
         let flows = &mut self.flows[first..first + WAYS];
         // Flows that have sent one parcel are forgotten first: a flood of new flows makes nobody unknown.
         let is_old = |flow: &Flow| !flow.is_known || now_ns.saturating_sub(flow.last_ns) > KNOWN_NS;
-        let is_free = |flow: &Flow| flow.place == Rank::Idle && is_old(flow);
+        let is_free = |flow: &Flow| flow.rank == Rank::Idle && is_old(flow);
         let unknown = flows.iter().position(|flow| is_free(flow) && !flow.is_known);
         let Some(way) = unknown.or_else(|| flows.iter().position(is_free)) else { return shared as u32 };
         (flows[way].is_known, flows[way].codel) = (false, Codel::NEW);
@@ -285,9 +285,9 @@ impl<T: Parcel> Fair<T> {
         }
         flow.tail = at;
         flow.last_ns = now_ns;
-        if flow.place == Rank::Idle {
+        if flow.rank == Rank::Idle {
             flow.deficit = quantum;
-            flow.place = if flow.is_known { Rank::New } else { Rank::Fresh };
+            flow.rank = if flow.is_known { Rank::New } else { Rank::Fresh };
             let list = if flow.is_known { &mut self.new } else { &mut self.fresh };
             list.push(&mut self.flows, id);
         }
@@ -305,7 +305,7 @@ impl<T: Parcel> Fair<T> {
         let old = flow.charge;
         flow.charge = (i64::from(old) + change) as u32;
         self.charge = (i64::from(self.charge) + change) as u32;
-        if flow.place == Rank::Fresh {
+        if flow.rank == Rank::Fresh {
             self.fresh_charge = (i64::from(self.fresh_charge) + change) as u32;
         }
         let new = flow.charge;
@@ -425,8 +425,8 @@ impl<T: Parcel> Fair<T> {
         served
     }
 
-    fn list(&mut self, place: Rank) -> &mut List {
-        match place {
+    fn list(&mut self, rank: Rank) -> &mut List {
+        match rank {
             Rank::Fresh => &mut self.fresh,
             Rank::New => &mut self.new,
             Rank::Old | Rank::Idle => &mut self.old,
@@ -467,7 +467,7 @@ impl<T: Parcel> Fair<T> {
             Rank::New => self.is_freshs_turn = true,
             _ => {}
         }
-        self.flows[id as usize].place = if stays { Rank::Old } else { Rank::Idle };
+        self.flows[id as usize].rank = if stays { Rank::Old } else { Rank::Idle };
         if stays {
             self.old.push(&mut self.flows, id);
         }
