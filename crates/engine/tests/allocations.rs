@@ -81,7 +81,7 @@ fn records() {
     let mut submitter = Submitter::<()>::new(Inline::default().queue(NonZeroUsize::MIN).unwrap(), 1);
     for suite in Suite::ALL {
         let material = vec![7; suite.key_bytes()];
-        let session = record::Session::new(Kernels::best(), suite, &material).unwrap();
+        let session = record::SuiteKeys::new(Kernels::best(), suite, &material).unwrap();
         let sealed_bytes = BODY_BYTES + suite.expansion_bytes(BODY_BYTES);
         let record = |index: u64, body_bytes: usize| Record {
             offset: (HEADER_BYTES + sealed_bytes) * index as usize,

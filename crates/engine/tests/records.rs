@@ -12,7 +12,7 @@ use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_engine::{
     Buffer, Direction, Implementations, JobStatus, Provider, Software, Suite, Work,
-    record::{LayError, Record, Session},
+    record::{LayError, Record, SuiteKeys},
 };
 use sealane_transform::{Kernels, Tier};
 
@@ -27,7 +27,7 @@ struct Batch {
     buffer: Buffer,
     direction: Direction,
     records: Vec<Record>,
-    sessions: Vec<Arc<Session>>,
+    sessions: Vec<Arc<SuiteKeys>>,
     /// The outcome of each record: its body's length, sealed or plain.
     outcomes: Vec<Outcome>,
 }
@@ -78,14 +78,14 @@ fn run(mut batch: Batch) -> Batch {
     batch
 }
 
-fn session(suite: Suite, seed: u8) -> Arc<Session> {
+fn session(suite: Suite, seed: u8) -> Arc<SuiteKeys> {
     let material: Vec<u8> =
         (0..suite.key_bytes()).map(|i| (i as u8).wrapping_mul(37).wrapping_add(seed)).collect();
-    Arc::new(Session::new(Kernels::best(), suite, &material).expect("the length is the suite's"))
+    Arc::new(SuiteKeys::new(Kernels::best(), suite, &material).expect("the length is the suite's"))
 }
 
 /// Lays records of the given plaintext lengths one after another, each with its header and room to grow.
-fn batch_of(session: &Arc<Session>, bodies: &[Vec<u8>], first_sequence: u64) -> Batch {
+fn batch_of(session: &Arc<SuiteKeys>, bodies: &[Vec<u8>], first_sequence: u64) -> Batch {
     let suite = session.suite();
     let total = bodies.iter().map(|body| HEADER_BYTES + body.len() + suite.expansion_bytes(body.len())).sum();
     let mut buffer = Buffer::new(total);
@@ -122,7 +122,7 @@ fn opened(batch: &Batch) -> Vec<Option<Vec<u8>>> {
 
 /// Seals one record under the given key material and returns the sealed body.
 fn seal_one(suite: Suite, material: &[u8], header: &[u8], body: &[u8], sequence: u64) -> Vec<u8> {
-    let session = Arc::new(Session::new(Kernels::best(), suite, material).unwrap());
+    let session = Arc::new(SuiteKeys::new(Kernels::best(), suite, material).unwrap());
     let mut buffer = Buffer::new(header.len() + body.len() + suite.expansion_bytes(body.len()));
     buffer.bytes_mut()[..header.len()].copy_from_slice(header);
     buffer.bytes_mut()[header.len()..header.len() + body.len()].copy_from_slice(body);
@@ -263,7 +263,7 @@ fn every_suite_opens_what_it_sealed_at_boundary_lengths_in_every_tier() {
     for suite in Suite::ALL {
         let material: Vec<u8> = (0..suite.key_bytes()).map(|i| (i as u8).wrapping_mul(37)).collect();
         let sealed_by = |implementations: Implementations| {
-            let session = Arc::new(Session::new(implementations, suite, &material).expect("its length"));
+            let session = Arc::new(SuiteKeys::new(implementations, suite, &material).expect("its length"));
             run(batch_of(&session, &bodies, 41))
         };
         let best = sealed_by(Implementations::default());
@@ -291,7 +291,7 @@ fn a_private_record_does_not_show_its_body() {
 #[test]
 fn an_out_of_range_job_is_refused_and_the_rest_runs() {
     for provider in [Provider::AwsLc, Provider::Sealane] {
-        let session = Arc::new(Session::new(by(provider), Suite::Aes128Gcm, &[3; 28]).expect("its length"));
+        let session = Arc::new(SuiteKeys::new(by(provider), Suite::Aes128Gcm, &[3; 28]).expect("its length"));
         let mut batch = batch_of(&session, &[vec![1; 10], vec![2; 10], vec![3; 10]], 0);
         batch.records[0].body_bytes = usize::MAX - 3;
         assert_eq!(batch.run(), 1);
@@ -315,7 +315,7 @@ fn jobs_in_any_order_and_number_end_as_they_would_alone() {
     let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 40 + 301 * i]).collect();
     for suite in [Suite::ChaCha20Poly1305, Suite::TripleDesCbcHmacSha1, Suite::HmacSha1] {
         let material = vec![7; suite.key_bytes()];
-        let own = Arc::new(Session::new(by(Provider::Sealane), suite, &material).expect("its length"));
+        let own = Arc::new(SuiteKeys::new(by(Provider::Sealane), suite, &material).expect("its length"));
         let other = session(Suite::Aes128Gcm, 9);
         let prepare = |reverse: bool, mixed: bool| {
             let mut batch = batch_of(&own, &bodies, 5);
@@ -366,7 +366,7 @@ fn the_providers_open_what_the_other_sealed() {
     let suites = [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305, Suite::Aes128Gmac];
     for suite in suites {
         let material: Vec<u8> = (0..suite.key_bytes()).map(|i| i as u8).collect();
-        let session = |provider| Session::new(by(provider), suite, &material).expect("the suite's length");
+        let session = |provider| SuiteKeys::new(by(provider), suite, &material).expect("the suite's length");
         let (ours, theirs) = (Arc::new(session(Provider::Sealane)), Arc::new(session(Provider::AwsLc)));
         let lengths = [0, 1, 15, 16, 17, 255, 256, 257, 1408, 4095, 65_535, 65_536];
         let bodies: Vec<Vec<u8>> = lengths.iter().map(|&bytes| vec![bytes as u8; bytes]).collect();
@@ -389,7 +389,7 @@ fn the_providers_open_what_the_other_sealed() {
 #[test]
 fn wrong_key_lengths_are_refused() {
     for suite in Suite::ALL {
-        assert!(Session::new(Kernels::best(), suite, &vec![0; suite.key_bytes() + 1]).is_err(), "{suite}");
+        assert!(SuiteKeys::new(Kernels::best(), suite, &vec![0; suite.key_bytes() + 1]).is_err(), "{suite}");
     }
 }
 

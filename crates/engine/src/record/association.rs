@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 use aws_lc_rs::hkdf;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::{Keys, Session, Suite};
+use super::{Keys, Suite, SuiteKeys};
 use crate::Implementations;
 
 /// 256 bits from which keys are derived; wiped on drop and never printed.
@@ -67,7 +67,7 @@ impl Secret {
 
 /// Records that may now be sealed or opened, in order.
 #[derive(Debug)]
-pub struct Claim<S = Session> {
+pub struct Claim<S = SuiteKeys> {
     /// The number of the first record.
     pub first_sequence: u64,
     /// The number of records, at least 1 and at most the requested number; it is smaller if the key changes.
@@ -91,13 +91,13 @@ pub struct Epochs {
     suite: Suite,
     secret: Secret,
     epoch: u64,
-    session: Arc<Session>,
+    session: Arc<SuiteKeys>,
 }
 
 impl Keys for Epochs {
-    type Session = Session;
+    type Session = SuiteKeys;
 
-    fn at(&mut self, first: u64, count: u64) -> Option<(u64, Arc<Session>)> {
+    fn at(&mut self, first: u64, count: u64) -> Option<(u64, Arc<SuiteKeys>)> {
         let per_key = self.suite.records_per_key();
         let epoch = first / per_key;
         if epoch != self.epoch {
@@ -167,12 +167,12 @@ impl Association<Epochs> {
     }
 }
 
-fn session(implementations: Implementations, suite: Suite, secret: &Secret, epoch: u64) -> Arc<Session> {
+fn session(implementations: Implementations, suite: Suite, secret: &Secret, epoch: u64) -> Arc<SuiteKeys> {
     let mut material = Zeroizing::new(vec![0; suite.key_bytes()]);
     if !material.is_empty() {
         secret.expand(&[b"key", suite.name().as_bytes(), &epoch.to_le_bytes()], &mut material);
     }
-    Arc::new(Session::new(implementations, suite, &material).expect("the material has the suite's length"))
+    Arc::new(SuiteKeys::new(implementations, suite, &material).expect("the material has the suite's length"))
 }
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
         let suite = Suite::TripleDesCbcHmacSha1;
         let mut association = Association::new(Implementations::default(), suite, Secret::new([7; 32]));
         let mut expected = 0;
-        let mut sessions: Vec<Arc<Session>> = Vec::new();
+        let mut sessions: Vec<Arc<SuiteKeys>> = Vec::new();
         while expected < 3 * suite.records_per_key() {
             let claim = association.claim(1000);
             assert_eq!(claim.first_sequence, expected);

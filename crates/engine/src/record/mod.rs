@@ -6,10 +6,10 @@
 
 mod association;
 mod keys;
-mod session;
+mod suite_keys;
 mod suite;
 
 pub use association::{Association, Claim, Epochs, Secret};
 pub use keys::{Fixed, Keys};
-pub use session::{LayError, Record, Session};
+pub use suite_keys::{LayError, Record, SuiteKeys};
 pub use suite::{Suite, UnknownSuite};

@@ -39,7 +39,7 @@ pub enum LayError {
 
 /// One association's suite and keys; used from any lane, by shared reference. It turns records into jobs, which any
 /// engine runs.
-pub struct Session {
+pub struct SuiteKeys {
     suite: Suite,
     session: Arc<crate::Session>,
     mask: NonceMask,
@@ -60,10 +60,10 @@ impl NonceMask {
     }
 }
 
-debug_only!(Session { suite });
+debug_only!(SuiteKeys { suite });
 
-impl Session {
-    /// Makes a session from exactly [`Suite::key_bytes`] bytes of key material.
+impl SuiteKeys {
+    /// Makes keys from exactly [`Suite::key_bytes`] bytes of key material.
     ///
     /// # Errors
     /// Fails if the material has another length.
