@@ -7,7 +7,7 @@
 //!   as 2 MiB hold the frames not yet received;
 //! * after any error except a passed deadline of `recv`, the channel stays broken.
 
-mod session;
+mod security;
 mod wire;
 
 use std::io;
@@ -24,10 +24,10 @@ use crate::key::PublicKey;
 use crate::launch::{ChildGuard, RemoteProcess};
 use crate::name::{ChannelKind, PeerName};
 use sealane_transform::debug_only;
-use session::{Filled, Session};
+use security::{Filled, Security};
 
-pub use session::TlsFacts;
-pub(crate) use session::{explain, flush_tls, is_cut};
+pub use security::TlsFacts;
+pub(crate) use security::{explain, flush_tls, is_cut};
 pub(crate) use wire::{Wire, now_or_never};
 
 /// Time that a child has after the end of its output to exit, because its status shows why it ended.
@@ -58,7 +58,7 @@ enum End {
 /// Dropping it cuts the connection; [`close`](Self::close) ends it in an orderly way. If the channel
 /// [`may_carry_secrets`](Self::may_carry_secrets), frames are wiped from its own buffers.
 pub struct Channel {
-    session: Session,
+    security: Security,
     framer: Framer,
     // It is declared before the child: its end of the stream must close so that the child exits by itself.
     wire: Wire,
@@ -123,7 +123,7 @@ impl Channel {
 
     fn plain(wire: Wire, kind: ChannelKind, peer: PeerName, child: Option<ChildGuard>) -> Self {
         Self {
-            session: Session::plain(),
+            security: Security::plain(),
             framer: Framer::new(),
             wire,
             child,
@@ -146,7 +146,7 @@ impl Channel {
         facts: TlsFacts,
     ) -> Self {
         Self {
-            session: Session::tls(connection, ours),
+            security: Security::tls(connection, ours),
             remote_addr: Some(remote_addr),
             tls: Some(facts),
             ..Self::plain(wire, ChannelKind::Tls, peer, None)
@@ -164,7 +164,7 @@ impl Channel {
         if self.broken_output {
             return Err(self.end_error(deadline).unwrap_or(ChannelError::Poisoned));
         }
-        let sent = self.session.queue(&header, body).and_then(|()| self.drain_output("sending", deadline));
+        let sent = self.security.queue(&header, body).and_then(|()| self.drain_output("sending", deadline));
         if sent.is_err() {
             self.broken_output = true;
         }
@@ -211,9 +211,9 @@ impl Channel {
     /// # Errors
     /// Fails if the channel is not TLS, or `out` is empty or absurdly long.
     pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ChannelError> {
-        match &self.session {
-            Session::Plain { .. } => Err(ChannelError::NoExporter),
-            Session::Tls { connection, .. } => {
+        match &self.security {
+            Security::Plain { .. } => Err(ChannelError::NoExporter),
+            Security::Tls { connection, .. } => {
                 connection.export_keying_material(out, label, Some(context)).map_err(ChannelError::Tls)?;
                 Ok(())
             }
@@ -261,8 +261,8 @@ impl Channel {
     /// until the peer has ended too, or the last frames sent might not reach it.
     pub fn end_output(&mut self) {
         if !self.broken_output {
-            self.session.queue_goodbye();
-            let _ = self.session.flush(&self.wire);
+            self.security.queue_goodbye();
+            let _ = self.security.flush(&self.wire);
             self.broken_output = true;
         }
         self.wire.shutdown_write();
@@ -276,7 +276,7 @@ impl Channel {
     /// Fails if the peer did not end before the deadline, or not in an orderly way, or the child failed.
     pub fn close(mut self, deadline: Instant) -> Result<(), ChannelError> {
         if !self.broken_output {
-            self.session.queue_goodbye();
+            self.security.queue_goodbye();
             match self.drain_output("closing", deadline) {
                 // A peer that closed first may be gone already; the reads below show how it ended.
                 Ok(()) | Err(ChannelError::Closed) => {}
@@ -301,7 +301,7 @@ impl Channel {
 
     #[cfg(test)]
     pub(crate) fn update_keys(&mut self) {
-        self.session.update_keys();
+        self.security.update_keys();
     }
 
     fn receive(
@@ -316,10 +316,10 @@ impl Channel {
             }
             let mut idle = true;
             if self.end.is_none() {
-                if !self.broken_output && self.session.has_output() {
+                if !self.broken_output && self.security.has_output() {
                     // TLS itself left bytes to write, such as the answer to a key update. If they cannot be written,
                     // reads show why.
-                    self.broken_output = self.session.flush(&self.wire).is_err();
+                    self.broken_output = self.security.flush(&self.wire).is_err();
                 }
                 idle = !self.fill();
                 if let Some(frame) = self.framer.pop() {
@@ -334,7 +334,7 @@ impl Channel {
                 return Ok(Received::Deadline);
             }
             if idle {
-                let write = !self.broken_output && (for_room || self.session.has_output());
+                let write = !self.broken_output && (for_room || self.security.has_output());
                 let ready =
                     self.wire.wait(true, write, wakes, deadline).map_err(ChannelError::io("waiting"))?;
                 if (ready.wake || for_room && ready.output) && !ready.input {
@@ -347,7 +347,7 @@ impl Channel {
     /// Writes until nothing is left, and reads the bytes that arrive meanwhile.
     fn drain_output(&mut self, doing: &'static str, deadline: Instant) -> Result<(), ChannelError> {
         loop {
-            if let Err(source) = self.session.flush(&self.wire) {
+            if let Err(source) = self.security.flush(&self.wire) {
                 if !is_cut(&source) {
                     return Err(ChannelError::Io { doing, source });
                 }
@@ -358,7 +358,7 @@ impl Channel {
                 }
                 return Err(self.end_error(deadline).unwrap_or(ChannelError::Truncated));
             }
-            if !self.session.has_output() {
+            if !self.security.has_output() {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -377,7 +377,7 @@ impl Channel {
 
     /// Reads once; returns false if there was nothing to read.
     fn fill(&mut self) -> bool {
-        let end = match self.session.fill(&self.wire, &mut self.framer) {
+        let end = match self.security.fill(&self.wire, &mut self.framer) {
             Ok(Filled::Some) => return true,
             Ok(Filled::Nothing) => return false,
             Ok(Filled::End { orderly: true }) => End::Orderly,
@@ -391,7 +391,7 @@ impl Channel {
     /// Replaces the error by a better one: text in place of the first frame comes from a program that does not use
     /// frames.
     fn named(&self, error: ChannelError) -> ChannelError {
-        match (&error, self.session.first_bytes()) {
+        match (&error, self.security.first_bytes()) {
             (ChannelError::Frame(_), Some(first)) if self.child.is_some() && self.framer.is_first() => {
                 ChannelError::Banner { from: self.peer.clone(), text: printable(first) }
             }

@@ -27,7 +27,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const BANNER_BYTES: usize = 200;
 
 /// The state between frames and wire.
-pub(super) enum Session {
+pub(super) enum Security {
     /// Plain bytes, over a transport that is confidential by itself.
     Plain {
         /// Frames under way, possibly with secrets.
@@ -57,7 +57,7 @@ pub(super) enum Filled {
     End { orderly: bool },
 }
 
-impl Session {
+impl Security {
     pub(super) fn plain() -> Self {
         let chunk = Zeroizing::new(vec![0; CHUNK_BYTES]);
         Self::Plain { out: Zeroizing::default(), written: 0, chunk, filled: 0 }
