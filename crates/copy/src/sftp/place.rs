@@ -18,7 +18,7 @@ use crate::{
 
 /// A target at the far host.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FarTarget {
     /// The folder that contains the entries, for requests to the server.
     pub(super) root: Vec<u8>,
     /// Whether the folder must be created.
@@ -103,7 +103,7 @@ impl Sight {
         into_folder: bool,
         as_named: bool,
         began: bool,
-    ) -> Result<Place, Error> {
+    ) -> Result<FarTarget, Error> {
         let Self { asked, path, link, found, above, .. } = self;
         let shown = String::from_utf8_lossy(&asked).escape_debug().to_string();
         let found = found.map_err(|fault| far.error(&link, &shown, fault))?;
@@ -134,11 +134,11 @@ impl Sight {
                 ));
             }
         }
-        Ok(Place { root, is_new, is_free, name: name.map(<[u8]>::to_vec), shown })
+        Ok(FarTarget { root, is_new, is_free, name: name.map(<[u8]>::to_vec), shown })
     }
 }
 
-impl Place {
+impl FarTarget {
     /// Creates the folder if it does not exist.
     pub(super) async fn make(&self, far: &Far) -> Result<(), Error> {
         if !self.is_new {

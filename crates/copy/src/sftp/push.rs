@@ -48,7 +48,7 @@ use crate::{
     sftp::{
         far::{Far, Trouble},
         link::{Link, UNDER_WAY_BYTES},
-        place::{self, Place},
+        place::{self, FarTarget},
         put::{Lease, Put, Rules},
         remains::Remains,
         report, resume,
@@ -168,7 +168,7 @@ pub(super) fn run(
 }
 
 /// Returns the place of the copy, the key of its journal, and the owners that can be kept there.
-fn target(transfer: &Transfer<'_>, far: &Far) -> Result<(Place, Option<[u8; 16]>, Ownership), Error> {
+fn target(transfer: &Transfer<'_>, far: &Far) -> Result<(FarTarget, Option<[u8; 16]>, Ownership), Error> {
     let options = transfer.options;
     if options.wishes.fsync && !far.any()?.has(Extension::Fsync) {
         let message = format!("--fsync: the SFTP server of {} cannot flush files to disk", far.host);
@@ -191,7 +191,7 @@ fn target(transfer: &Transfer<'_>, far: &Far) -> Result<(Place, Option<[u8; 16]>
 fn journal(
     transfer: &Transfer<'_>,
     far: &Far,
-    place: &Place,
+    place: &FarTarget,
     key: Option<[u8; 16]>,
 ) -> Result<Option<(Journal, JournalState)>, Error> {
     let state_dir = transfer.options.remote.state_dir.as_deref();
@@ -207,7 +207,7 @@ fn journal(
 /// Returns what the target has already, and what other copies left there.
 fn possessions(
     transfer: &Transfer<'_>,
-    place: &Place,
+    place: &FarTarget,
     survey: &Survey<'_>,
     journal: Option<&(Journal, JournalState)>,
 ) -> Result<(Possessions, Remains), Error> {

@@ -23,7 +23,7 @@ use crate::{
     sftp::{
         far::Far,
         link::{Fault, Link},
-        place::{Place, below},
+        place::{FarTarget, below},
         put::{Put, metadata},
         remains::Remains,
         survey::{read, read_request},
@@ -94,14 +94,14 @@ pub(super) fn number(journal: impl AsFd) -> u64 {
 }
 
 /// Returns the far path of an unfinished file of a journal.
-fn part(place: &Place, partial: &Partial) -> Option<Vec<u8>> {
+fn part(place: &FarTarget, partial: &Partial) -> Option<Vec<u8>> {
     let (path, temp) = partial.names()?;
     Some(below(&place.at(path.split().0), temp.as_bytes()))
 }
 
 /// Keeps only the entries of a journal that really exist, and removes files of which nothing has arrived: they would stay for
 /// ever if their sources have changed, because they are begun under other names then.
-pub(super) async fn check_presence(far: &Far, place: &Place, state: &mut JournalState) -> Result<(), Error> {
+pub(super) async fn check_presence(far: &Far, place: &FarTarget, state: &mut JournalState) -> Result<(), Error> {
     let mut present = std::collections::HashMap::new();
     for (identity, partial) in std::mem::take(&mut state.partial) {
         let Some(at) = part(place, &partial) else { continue };
@@ -122,7 +122,7 @@ pub(super) async fn check_presence(far: &Far, place: &Place, state: &mut Journal
 /// Returns what the far host has of unfinished files, read back unless the user trusts the journal.
 pub(super) async fn claims(
     far: &Far,
-    place: &Place,
+    place: &FarTarget,
     state: &JournalState,
     transfer: &Transfer<'_>,
 ) -> Result<Vec<(Identity, Vec<Claim>)>, Error> {
