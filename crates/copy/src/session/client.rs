@@ -48,7 +48,7 @@ use crate::{
         far_place::{FarPlace, far_path},
         filters::walk_options,
         outcome::{Outcome, Report},
-        place::Place,
+        place::ResolvedTarget,
         random,
         roles::{is_standard_stream, list_messages},
         terms::{STREAMS_DEFAULT_MAX, Terms, processors},
@@ -196,7 +196,7 @@ struct Introduced {
     /// The terms as far as they follow from the greeting.
     terms: Terms,
     /// The place where this end writes, if it receives files.
-    own_place: Option<Place>,
+    own_place: Option<ResolvedTarget>,
     /// Finds out the address of the far host.
     route_host: Option<JoinHandle<Result<String, Error>>>,
 }
@@ -242,7 +242,7 @@ impl Transfer<'_> {
     fn own_request(
         &self,
         suite: Suite,
-        own: Option<&Place>,
+        own: Option<&ResolvedTarget>,
         may_carry_secrets: bool,
     ) -> Result<Request, Error> {
         let options = self.options;
@@ -420,7 +420,7 @@ impl Transfer<'_> {
     pub(super) fn request(
         &self,
         terms: &Terms,
-        own: Option<&Place>,
+        own: Option<&ResolvedTarget>,
         may_carry_secrets: bool,
     ) -> Result<Request, Error> {
         let options = self.options;

@@ -49,7 +49,7 @@ use crate::{
         ends::{FLIGHT_BYTES, Plan, open_files_max},
         filters::walk_options,
         outcome::Outcome,
-        place::{Confinement, Place, Sought},
+        place::{Confinement, ResolvedTarget, Sought},
         receiving::{ReceivingSide, this_boot},
         terms::Terms,
     },
@@ -292,7 +292,7 @@ fn answer(
     Ok(keys)
 }
 
-fn accept(request: &Request, plan: &Plan, rules: &Rules, place: Option<&Place>, data_port: u16) -> Accept {
+fn accept(request: &Request, plan: &Plan, rules: &Rules, place: Option<&ResolvedTarget>, data_port: u16) -> Accept {
     let terms = &plan.terms;
     Accept {
         level: terms.level,
@@ -319,7 +319,7 @@ fn receiving_side<'a>(
     asked: &'a Asked,
     plan: &'a Plan,
     rules: &Rules,
-    place: Option<Place>,
+    place: Option<ResolvedTarget>,
     notices: Sender<Notice>,
 ) -> ReceivingSide<'a> {
     let request = &asked.request;

@@ -36,7 +36,7 @@ use crate::{
     transfer::{
         ends::Plan,
         far_place::{FarPlace, far_path},
-        place::{Asked, Place, Sought},
+        place::{Asked, ResolvedTarget, Sought},
         receiving::{ReceivingSide, this_boot},
         roles::is_standard_stream,
     },
@@ -89,7 +89,7 @@ impl Transfer<'_> {
     pub(crate) fn receiving_side<'a>(
         &'a self,
         plan: &'a Plan,
-        own_place: Option<Place>,
+        own_place: Option<ResolvedTarget>,
         notices: Sender<Notice>,
     ) -> Result<ReceivingSide<'a>, Error> {
         let permit = self.permit(own_place.as_ref().and_then(|place| place.name.as_deref()));
@@ -117,7 +117,7 @@ impl Transfer<'_> {
     }
 
     /// Returns the place where this end writes, if it receives files.
-    pub(crate) fn own_place(&self) -> Result<Option<Place>, Error> {
+    pub(crate) fn own_place(&self) -> Result<Option<ResolvedTarget>, Error> {
         let writes = self.role == Role::Pull
             && self.options.wishes.sink == Sink::Files
             && !is_standard_stream(self.target);

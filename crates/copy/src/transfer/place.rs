@@ -167,9 +167,9 @@ pub(crate) fn no_sources() -> Sources {
     Sources { source: Source::new(Vec::new()), missing: Vec::new() }
 }
 
-/// A resolved target.
+/// The folder of a target, open, and what it was asked as.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ResolvedTarget {
     /// The directory that entries go beneath.
     pub(crate) root: TargetRoot,
     /// The name of the only source; `None` if sources keep their names.
@@ -182,7 +182,7 @@ pub(crate) struct Place {
     pub(crate) journal: Option<[u8; 16]>,
 }
 
-impl Place {
+impl ResolvedTarget {
     /// Returns the folder of the entries' paths as the user named it.
     pub(crate) fn shown(&self) -> PathBuf {
         match (self.name.as_deref(), self.asked.parent()) {
@@ -292,7 +292,7 @@ pub(crate) fn journal_at(transfer: [u8; 16], resolved: &[u8]) -> [u8; 16] {
 }
 
 /// Resolves the target.
-pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Result<Place, Error> {
+pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Result<ResolvedTarget, Error> {
     let path = Path::new(OsStr::from_bytes(asked.path));
     let explain = |error| explain(path, error);
     let anchor = anchor(confinement);
@@ -301,7 +301,7 @@ pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Res
     let journal = asked.journal.map(|transfer| journal_at(transfer, &spot.resolved()));
     let place = |root: TargetRoot, name: Option<&[u8]>| {
         let anchor = anchor.clone();
-        Ok(Place { root, name: name.map(<[u8]>::to_vec), asked: path.to_owned(), anchor, journal })
+        Ok(ResolvedTarget { root, name: name.map(<[u8]>::to_vec), asked: path.to_owned(), anchor, journal })
     };
     let must_be_directory = asked.into_directory || spot.wants_directory();
     let found = spot.entry_type(true).map_err(explain)?;

@@ -29,7 +29,7 @@ use crate::{
     transfer::{
         ends::{self, Plan},
         filters::deletion_filter,
-        place::Place,
+        place::ResolvedTarget,
     },
 };
 
@@ -39,7 +39,7 @@ const IN_USE_PATIENCE: Duration = Duration::from_secs(3);
 /// The end that receives, client or server.
 pub(crate) struct ReceivingSide<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ResolvedTarget>,
     pub(crate) standard_output: Option<OwnedFd>,
     pub(crate) modes: ModeRules,
     /// The sender may set the owners of its files.

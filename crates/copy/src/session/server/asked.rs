@@ -16,7 +16,7 @@ use crate::{
     proto::message::{Hello, LISTED_MESSAGES_MAX, Message, Request, Role},
     session::{agree, messages},
     transfer::{
-        place::{self, Place},
+        place::{self, ResolvedTarget},
         terms::{Terms, processors},
     },
 };
@@ -109,7 +109,7 @@ pub(super) fn rights(request: &Request, rules: &Rules) -> Result<(), Error> {
 }
 
 /// Returns the place where a push writes, unless its content is dropped.
-pub(super) fn target(request: &Request, rules: &Rules) -> Result<Option<Place>, Error> {
+pub(super) fn target(request: &Request, rules: &Rules) -> Result<Option<ResolvedTarget>, Error> {
     match request.paths.as_slice() {
         [path] if request.role == Role::Push && request.wishes.sink == Sink::Files => {
             let journal = request.journal.map(|name| rules.journal(name));
