@@ -27,7 +27,7 @@ use crate::news::News;
 use crate::queue::{CoordinatorQueue, JobId, Outcome, Put, Standing, Weight};
 use crate::record::{Command, Held, LeftOut, Run, State, Status};
 use crate::settings::Settings;
-use crate::work::{Charge, Order, Report, Root, Spread, WorkKind, destination, is_load};
+use crate::work::{Charge, Order, Report, Root, Spread, WorkKind, destination, is_copy_task};
 
 /// The interval at which it notes the run's status and looks at lists of hosts.
 const NOTE: Duration = Duration::from_secs(1);
@@ -196,7 +196,7 @@ impl Coordinator {
         };
         let speaker = Speaker::new(held.key(&plan.options)?);
         let key = speaker.identity().public_key();
-        let shared = Shared::new(queue, plan.options.clone(), key, is_load);
+        let shared = Shared::new(queue, plan.options.clone(), key, is_copy_task);
         Ok(Self {
             walks_left: order.roots.len(),
             plan,
@@ -366,7 +366,7 @@ impl Coordinator {
         let asked = self.asked.remove(&outcome.id);
         let report = Report::read(&outcome.result).ok().filter(|report| match &asked {
             Some(asked) => report.kind == asked.kind,
-            None => report.kind.is_load(),
+            None => report.kind.is_copy_task(),
         });
         match (report, asked) {
             (Some(report), Some(Asked { kind: WorkKind::Look, targets })) => {

@@ -54,7 +54,7 @@ pub use serve::{Served, serve};
 pub use share::BYTES_MAX as SHARE_BYTES;
 pub use study::{Study, Studying, conduct, labour};
 pub use wire::{Greeting, Marking, Part};
-pub use work::{Failure, is_load};
+pub use work::{Failure, is_copy_task};
 
 #[doc(hidden)]
 pub mod fuzzing;

@@ -27,7 +27,7 @@ use crate::queue::{Job, JobId, Lease, Put, Queue, Taken, Weight};
 use crate::share::ranked;
 use crate::walk;
 use crate::wire::Marking;
-use crate::work::{Charge, Large, Load, Order, Report, Root, Share, Spread, Task, destination, is_load};
+use crate::work::{Charge, CopyTask, Large, Order, Report, Root, Share, Spread, Task, destination, is_copy_task};
 
 /// The time that a mover waits for work before it asks again.
 const WAIT: Duration = Duration::from_secs(1);
@@ -156,11 +156,11 @@ impl Mover<'_> {
                 }
                 Ok(End::Finish)
             }
-            Task::Load(Load::Share(share)) => self.share(instructions, lease, share, None, report, progress),
-            Task::Load(Load::Range { file, index }) => {
+            Task::Copy(CopyTask::Share(share)) => self.share(instructions, lease, share, None, report, progress),
+            Task::Copy(CopyTask::Range { file, index }) => {
                 self.range(instructions, lease, file, *index, report, progress)
             }
-            Task::Load(Load::Name(file)) => self.name(instructions, lease, file, report, progress),
+            Task::Copy(CopyTask::Name(file)) => self.name(instructions, lease, file, report, progress),
             Task::Charge(Charge::Finish { root, target }) => {
                 self.finishing(instructions, lease, *root, target.as_deref(), report, progress)
             }
@@ -179,7 +179,7 @@ impl Mover<'_> {
     fn put(&self, job: &Job) -> Result<()> {
         while self.queue.put(job)? == Put::Full {
             match self.queue.take(Duration::ZERO)? {
-                Taken::Job(lease) if is_load(&lease.job) => self.one(lease)?,
+                Taken::Job(lease) if is_copy_task(&lease.job) => self.one(lease)?,
                 Taken::Job(lease) => self.queue.give_back(lease, PAUSE)?,
                 Taken::Nothing | Taken::Over => thread::sleep(TELL / 5),
             }

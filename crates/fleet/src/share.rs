@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use sealane_tree::RANGES_MAX;
 
 use crate::queue::{Job, Weight};
-use crate::work::{Load, Share};
+use crate::work::{CopyTask, Share};
 
 /// Files of a share.
 pub(crate) const FILES_MAX: u64 = 1000;
@@ -115,7 +115,7 @@ impl Cutter {
 
 fn close(open: Open) -> Job {
     let content = open.content.finalize();
-    Load::Share(open.share).job(open.weight, content.as_bytes())
+    CopyTask::Share(open.share).job(open.weight, content.as_bytes())
 }
 
 /// Returns the target for this path, if each target has a folder of its own: the one whose name has the largest
@@ -147,7 +147,7 @@ mod tests {
     fn paths(jobs: &[Job]) -> Vec<Vec<u8>> {
         let key = PublicKey::from_bytes([0; 32]);
         let share = |job: &Job| match Task::read(job, &key).expect("a job") {
-            Task::Load(Load::Share(share)) => share.paths,
+            Task::Copy(CopyTask::Share(share)) => share.paths,
             other => panic!("{other:?}"),
         };
         jobs.iter().flat_map(share).collect()

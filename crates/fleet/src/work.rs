@@ -77,7 +77,7 @@ pub(crate) enum Charge {
         /// Places as on the command line.
         targets: Vec<Vec<u8>>,
     },
-    /// Walk a root, and put its loads.
+    /// Walk a root, and put the tasks of copying it.
     Walk {
         /// Index of the root.
         root: u32,
@@ -98,7 +98,7 @@ pub(crate) enum Charge {
 
 /// Files to copy, which a walker gives to all movers. They are below a root, and go to a target of the order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Load {
+pub(crate) enum CopyTask {
     /// Copy these files.
     Share(Share),
     /// Copy one range of a large file into the temporary file that all its ranges share.
@@ -118,7 +118,7 @@ pub(crate) enum Task {
     /// The coordinator's.
     Charge(Charge),
     /// Anybody's.
-    Load(Load),
+    Copy(CopyTask),
 }
 
 /// The body of a job.
@@ -126,7 +126,7 @@ pub(crate) enum Task {
 enum Body {
     /// A [`Charge`], signed for this job.
     Charge(Signed),
-    Load(Load),
+    Copy(CopyTask),
 }
 
 /// A large file, which several movers copy.
@@ -187,12 +187,12 @@ impl Large {
         let range = self.division()?.range(index);
         let range = range.ok_or_else(|| FleetError::Protocol("a file has no range of this number".into()))?;
         let weight = Weight { files: 0, bytes: range.end - range.start };
-        Ok(Load::Range { file: self.clone(), index }.job(weight, b""))
+        Ok(CopyTask::Range { file: self.clone(), index }.job(weight, b""))
     }
 
     /// Returns the job that gives the file its name.
     pub(crate) fn name(&self) -> Job {
-        Load::Name(self.clone()).job(Weight { files: 1, bytes: 0 }, b"")
+        CopyTask::Name(self.clone()).job(Weight { files: 1, bytes: 0 }, b"")
     }
 }
 
@@ -255,16 +255,16 @@ pub(crate) enum WorkKind {
     Look,
     /// [`Charge::Walk`].
     Walk,
-    /// [`Load::Share`].
+    /// [`CopyTask::Share`].
     #[default]
     Share,
     /// [`Charge::Finish`].
     Finish,
     /// [`Charge::Unmark`].
     Unmark,
-    /// [`Load::Range`]. A failure is not one of the run: the job that gives the name copies the whole file then.
+    /// [`CopyTask::Range`]. A failure is not one of the run: the job that gives the name copies the whole file then.
     Range,
-    /// [`Load::Name`].
+    /// [`CopyTask::Name`].
     Name,
 }
 
@@ -318,19 +318,19 @@ impl Charge {
     }
 }
 
-impl Load {
-    /// Returns the load as a job.
+impl CopyTask {
+    /// Returns the task as a job.
     ///
     /// Its name depends on the salt, which is the state of the files, so that a later invocation knows what is done.
     pub(crate) fn job(&self, weight: Weight, salt: &[u8]) -> Job {
-        let body = encode(&Body::Load(self.clone()));
+        let body = encode(&Body::Copy(self.clone()));
         Job { id: JobId::of(&[&body, salt]), weight, body }
     }
 }
 
 /// Returns whether a worker of a copy may put this job: it is files to copy, and no charge.
-pub fn is_load(job: &Job) -> bool {
-    matches!(decode(&job.body), Ok(Body::Load(_)))
+pub fn is_copy_task(job: &Job) -> bool {
+    matches!(decode(&job.body), Ok(Body::Copy(_)))
 }
 
 impl Task {
@@ -340,7 +340,7 @@ impl Task {
     /// Fails if the body is not valid work, or a charge of somebody else.
     pub(crate) fn read(job: &Job, key: &PublicKey) -> Result<Self> {
         match decode(&job.body)? {
-            Body::Load(load) => Ok(Self::Load(load)),
+            Body::Copy(task) => Ok(Self::Copy(task)),
             Body::Charge(signed) => Ok(Self::Charge(decode(signed.open(key, Purpose::Job(&job.id))?)?)),
         }
     }
@@ -349,16 +349,16 @@ impl Task {
     pub(crate) fn kind(&self) -> WorkKind {
         match self {
             Self::Charge(charge) => charge.kind(),
-            Self::Load(Load::Share(_)) => WorkKind::Share,
-            Self::Load(Load::Range { .. }) => WorkKind::Range,
-            Self::Load(Load::Name(_)) => WorkKind::Name,
+            Self::Copy(CopyTask::Share(_)) => WorkKind::Share,
+            Self::Copy(CopyTask::Range { .. }) => WorkKind::Range,
+            Self::Copy(CopyTask::Name(_)) => WorkKind::Name,
         }
     }
 }
 
 impl WorkKind {
-    /// Returns whether the kind is that of a [`Load`].
-    pub(crate) fn is_load(self) -> bool {
+    /// Returns whether the kind is that of a [`CopyTask`].
+    pub(crate) fn is_copy_task(self) -> bool {
         matches!(self, Self::Share | Self::Range | Self::Name)
     }
 }
@@ -402,7 +402,7 @@ impl Report {
 
     /// Returns whether a later invocation of the run need not do the job again.
     pub(crate) fn is_lasting(&self) -> bool {
-        self.kind.is_load() && self.is_good()
+        self.kind.is_copy_task() && self.is_good()
     }
 
     /// Encodes the report as a result.
@@ -503,16 +503,16 @@ mod tests {
         let charge = Charge::Walk { root: 0 };
         let job = charge.job(b"salt", &ours).expect("it signs");
         assert_eq!(Task::read(&job, &key).expect("it is ours"), Task::Charge(charge.clone()));
-        assert!(!is_load(&job));
+        assert!(!is_copy_task(&job));
         let forged = charge.job(b"salt", &other).expect("it signs");
         assert!(matches!(Task::read(&forged, &key), Err(FleetError::Forged { .. })));
         // The same words under another name would be done a second time.
         let again = Job { id: JobId([7; 16]), ..job };
         assert!(Task::read(&again, &key).is_err());
-        let load = Load::Share(Share { root: 0, target: None, paths: vec![b"a".to_vec()] });
-        let job = load.job(Weight::default(), b"");
-        assert!(is_load(&job) && !is_load(&Job { body: b"?".to_vec(), ..job.clone() }));
-        assert_eq!(Task::read(&job, &key).expect("it is valid"), Task::Load(load));
+        let task = CopyTask::Share(Share { root: 0, target: None, paths: vec![b"a".to_vec()] });
+        let job = task.job(Weight::default(), b"");
+        assert!(is_copy_task(&job) && !is_copy_task(&Job { body: b"?".to_vec(), ..job.clone() }));
+        assert_eq!(Task::read(&job, &key).expect("it is valid"), Task::Copy(task));
     }
 
     #[test]

@@ -162,13 +162,13 @@ fn many_workers_share_the_work() {
 /// The messages of a worker, as a host writes them that knows no manners: numbers of variants, and bytes as they come.
 #[test]
 fn a_worker_on_a_stream_gives_no_orders() {
-    use sealane_fleet::{Bounds, CoordinatorQueue, MemoryQueue, Part, Queue, is_load, serve};
+    use sealane_fleet::{Bounds, CoordinatorQueue, MemoryQueue, Part, Queue, is_copy_task, serve};
     use sealane_peer::{Channel, PublicKey};
     use std::sync::atomic::AtomicBool;
     use std::time::Instant;
 
     let soon = || Instant::now() + LONG;
-    // A message of each number with a text of 5 bytes, and one that is a job without a load: with any that there is, the order
+    // A message of each number with a text of 5 bytes, and one that is a job that copies nothing: with any that there is, the order
     // stays, and no work is there.
     let job = Job { body: vec![0; 40], ..job(1) };
     let put = [&job.id.0[..], &[1, 10, 40], &job.body].concat();
@@ -186,7 +186,7 @@ fn a_worker_on_a_stream_gives_no_orders() {
                     key: PublicKey::from_bytes([0; 32]).to_string(),
                 };
                 let never = AtomicBool::new(false);
-                let served = serve(&mut ours, &queue, part, is_load, &never, &never, &|| ());
+                let served = serve(&mut ours, &queue, part, is_copy_task, &never, &never, &|| ());
                 drop(ours);
                 served
             });
