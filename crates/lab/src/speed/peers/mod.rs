@@ -12,7 +12,7 @@ mod rust_crypto;
 
 use super::SpeedError;
 use super::peer::Peer;
-use super::public_key::work::{Load, Ours};
+use super::public_key::work::{StepTask, Ours};
 use super::work::Runner;
 use sealane_transform::{Algorithm, Asymmetric};
 
@@ -60,7 +60,7 @@ pub(super) fn require(peer: Peer) -> Result<(), SpeedError> {
 }
 
 /// Returns the runner of the library's public-key operations.
-pub(super) fn runner_of_operations(peer: Peer) -> Result<Box<dyn Runner<Load>>, SpeedError> {
+pub(super) fn runner_of_operations(peer: Peer) -> Result<Box<dyn Runner<StepTask>>, SpeedError> {
     match peer {
         Peer::OpenSsl => openssl::runner_of_operations(),
         Peer::AwsLc => Ok(Box::new(Ours::aws_lc()?)),

@@ -19,7 +19,7 @@ use crate::experiment::Profile;
 use sealane_transform::{ASYMMETRIC_WAYS, Asymmetric, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
-use work::{Load, Ours};
+use work::{StepTask, Ours};
 
 /// The maximum number of operations at a time: each has a key of its own.
 pub const OPERATIONS_MAX: usize = 1024;
@@ -60,7 +60,7 @@ impl Default for PublicKeyOptions {
 /// A planned row.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    load: Load,
+    load: StepTask,
     ours: Ours,
     lanes: usize,
     pub(super) peer: Option<Peer>,
@@ -122,11 +122,11 @@ pub(super) fn cells(options: &PublicKeyOptions) -> Result<Vec<Cell>, SpeedError>
 }
 
 /// Returns every step of every algorithm with every number of operations at a time.
-fn loads(options: &PublicKeyOptions) -> impl Iterator<Item = Load> {
+fn loads(options: &PublicKeyOptions) -> impl Iterator<Item = StepTask> {
     let steps = options.algorithms.iter().flat_map(|&algorithm| {
-        (0..algorithm.steps().len()).map(move |step| Load { algorithm, step, batch: 1 })
+        (0..algorithm.steps().len()).map(move |step| StepTask { algorithm, step, batch: 1 })
     });
-    steps.flat_map(|load| options.batches.iter().map(move |&batch| Load { batch, ..load }))
+    steps.flat_map(|load| options.batches.iter().map(move |&batch| StepTask { batch, ..load }))
 }
 
 #[cfg(test)]

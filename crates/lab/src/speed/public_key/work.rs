@@ -12,14 +12,14 @@ use std::hint::black_box;
 
 /// The measured work: a step, and the operations handed over together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in super::super) struct Load {
+pub(in super::super) struct StepTask {
     pub(in super::super) algorithm: Asymmetric,
     /// The number of the step among the algorithm's.
     pub(in super::super) step: usize,
     pub(in super::super) batch: usize,
 }
 
-impl Load {
+impl StepTask {
     /// Returns the step's name.
     pub(in super::super) fn name(self) -> &'static str {
         self.algorithm.steps()[self.step].name
@@ -32,7 +32,7 @@ impl Load {
 }
 
 /// Samples are drawn by each lane from the common store.
-impl Share for Load {
+impl Share for StepTask {
     fn of_lane(&self, _: usize) -> Self {
         *self
     }
@@ -48,7 +48,7 @@ pub(in super::super) struct Ours {
 
 impl Ours {
     /// Returns the kernels, with the tier by which they run the load.
-    pub(super) fn new(kernels: Kernels, load: Load) -> Self {
+    pub(super) fn new(kernels: Kernels, load: StepTask) -> Self {
         let sample = Samples::take(load.algorithm, load.step, 1);
         let operation = sample.jobs[0].operation();
         let least = kernels.asymmetric_least(operation);
@@ -66,8 +66,8 @@ impl Ours {
     }
 }
 
-impl Runner<Load> for Ours {
-    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
+impl Runner<StepTask> for Ours {
+    fn with(&self, load: &StepTask, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let step = if self.tier == Tier::Batch { load.batch } else { 1 };
         let count = Samples::enough(load.algorithm, load.step).next_multiple_of(step);
         let mut samples = Samples::take(load.algorithm, load.step, count);
@@ -87,7 +87,7 @@ impl Runner<Load> for Ours {
 }
 
 /// Runs operations by these kernels and by AWS-LC.
-fn compare(load: Load, kernels: &Kernels, jobs: &mut [AsymmetricJob]) -> Result<(), SpeedError> {
+fn compare(load: StepTask, kernels: &Kernels, jobs: &mut [AsymmetricJob]) -> Result<(), SpeedError> {
     let mut answers = |kernels: &Kernels| -> Result<Vec<Vec<u8>>, SpeedError> {
         jobs.iter_mut().for_each(AsymmetricJob::reset);
         kernels.asymmetric(&mut *jobs);

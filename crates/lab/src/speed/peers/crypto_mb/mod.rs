@@ -7,7 +7,7 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::public_key::work::Load;
+use super::super::public_key::work::StepTask;
 use super::super::work::{Done, Runner, Handler};
 use super::Peer;
 use super::openssl::{KEYS, Key, Kind, OpenSsl};
@@ -53,7 +53,7 @@ pub(super) fn has_step(algorithm: &str, step: &str) -> bool {
 }
 
 /// Returns the library as a runner.
-pub(super) fn runner() -> Result<Box<dyn Runner<Load>>, SpeedError> {
+pub(super) fn runner() -> Result<Box<dyn Runner<StepTask>>, SpeedError> {
     match CryptoMb::get() {
         Ok(library) => Ok(Box::new(Loaded(library))),
         Err(reason) => Err(Peer::CryptoMb.fails(reason)),
@@ -62,8 +62,8 @@ pub(super) fn runner() -> Result<Box<dyn Runner<Load>>, SpeedError> {
 
 struct Loaded(&'static CryptoMb);
 
-impl Runner<Load> for Loaded {
-    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
+impl Runner<StepTask> for Loaded {
+    fn with(&self, load: &StepTask, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let wrong = || load.fails("crypto_mb does not compute it, or not rightly");
         let mut call = checked(self.0, load.algorithm.name(), load.name()).ok_or_else(wrong)?;
         let mut good = true;

@@ -7,7 +7,7 @@ mod ffi;
 mod keys;
 
 use super::super::SpeedError;
-use super::super::public_key::work::Load;
+use super::super::public_key::work::StepTask;
 use super::super::work::{AAD, Done, Runner, Sealed, Task, Handler, iv, nonce, one_by_one, parts};
 use super::Peer;
 pub(super) use ffi::OpenSsl;
@@ -69,7 +69,7 @@ pub(super) fn has_step(algorithm: &str, step: &str) -> bool {
 }
 
 /// Returns the library as a runner of public-key operations.
-pub(super) fn runner_of_operations() -> Result<Box<dyn Runner<Load>>, SpeedError> {
+pub(super) fn runner_of_operations() -> Result<Box<dyn Runner<StepTask>>, SpeedError> {
     Ok(Box::new(loaded()?))
 }
 
@@ -86,8 +86,8 @@ fn operations(library: &'static OpenSsl, algorithm: &str, step: &str) -> Option<
 
 struct Loaded(&'static OpenSsl);
 
-impl Runner<Load> for Loaded {
-    fn with(&self, load: &Load, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
+impl Runner<StepTask> for Loaded {
+    fn with(&self, load: &StepTask, scope: &mut dyn FnMut(&mut Handler<'_>)) -> Result<(), SpeedError> {
         let wrong = || load.fails("OpenSSL does not compute it, or not rightly");
         let mut operations = operations(self.0, load.algorithm.name(), load.name()).ok_or_else(wrong)?;
         let (mut at, mut good) = (0, true);
