@@ -178,14 +178,14 @@ impl Job {
 /// A client could send open files with its rings, and the service would have to close them, for as long as that takes. Where the
 /// kernel cannot refuse them, they are not received, and the end is closed elsewhere.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct ClientBell {
     /// Empty only while it is dropped.
     bell: Option<Bell>,
     /// `None` if the kernel refuses.
     closer: Option<Closer>,
 }
 
-impl Door {
+impl ClientBell {
     pub(crate) fn new(bell: Bell, closer: &Closer) -> Self {
         let closer = (!refuse_descriptors(&bell)).then(|| closer.clone());
         Self { bell: Some(bell), closer }
@@ -213,13 +213,13 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for ClientBell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell().as_fd()
     }
 }
 
-impl Drop for Door {
+impl Drop for ClientBell {
     fn drop(&mut self) {
         if let (Some(bell), Some(closer)) = (self.bell.take(), &self.closer) {
             closer.close(bell.into_socket());
@@ -231,7 +231,7 @@ impl Drop for Door {
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) memory: Memory,
-    pub(crate) bell: Door,
+    pub(crate) bell: ClientBell,
     answers: Mutex<Producer>,
     /// The number of slots that are reserved for answers to jobs under way.
     under_way: AtomicUsize,
@@ -240,7 +240,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn new(memory: Memory, bell: Door) -> Self {
+    pub(crate) fn new(memory: Memory, bell: ClientBell) -> Self {
         let answers = Mutex::new(Producer::new(Direction::Answers));
         Self { memory, bell, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
     }

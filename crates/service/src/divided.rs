@@ -98,7 +98,7 @@ fn nanoseconds(since: Instant) -> u64 {
 pub(crate) mod tests {
     use super::*;
     use crate::closer::Closer;
-    use crate::connection::{Door, End, StoredKey};
+    use crate::connection::{ClientBell, End, StoredKey};
     use sealane_asymmetric::PrivateKey;
     use sealane_client::{Answer, Bell, Hash, KeyInfo, KeyKind, Memory, Operation};
     use std::sync::Arc;
@@ -119,7 +119,7 @@ pub(crate) mod tests {
     pub(crate) fn signing() -> (Arc<End>, impl Fn() -> Job, Answer) {
         let (key, answer) = key();
         let (memory, _) = Memory::create().unwrap();
-        let end = Arc::new(End::new(memory, Door::new(Bell::pair().unwrap().0, &Closer::default())));
+        let end = Arc::new(End::new(memory, ClientBell::new(Bell::pair().unwrap().0, &Closer::default())));
         let owner = Arc::clone(&end);
         (end, move || Job::of_test(&owner, &key, SIGN, &[7; 32]), answer)
     }

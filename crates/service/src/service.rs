@@ -15,7 +15,7 @@
 use crate::audit::{Audit, Event};
 use crate::chores::Chores;
 use crate::closer::Closer;
-use crate::connection::{Door, End};
+use crate::connection::{ClientBell, End};
 use crate::inquiries::Inquiries;
 use crate::inquiry::Facts;
 use crate::kernel::{Peer, peer, refuse_descriptors};
@@ -685,7 +685,7 @@ impl Service {
         let (memory, fd) = Memory::create().map_err(limit)?;
         let pair = if version == 1 { Bell::pair_for_version_1() } else { Bell::pair() };
         let (bell, given) = pair.map_err(limit)?;
-        let bell = Door::new(bell, &self.closer);
+        let bell = ClientBell::new(bell, &self.closer);
         self.shared.listen_to(&bell, id).map_err(limit)?;
         memory.bells().service_is_about_to_sleep();
         let end = Arc::new(End::new(memory, bell));

@@ -507,7 +507,7 @@ impl Drop for Workers {
 mod tests {
     use super::*;
     use crate::closer::Closer;
-    use crate::connection::{Door, End, Handle};
+    use crate::connection::{ClientBell, End, Handle};
     use crate::divided::tests::{SIGN, key, signing};
     use sealane_client::job::Use;
     use sealane_client::ring::{Consumer, Direction, Head, Producer};
@@ -558,7 +558,7 @@ mod tests {
         let (bell, given) = Bell::pair().unwrap();
         let client = Bell::of(given);
         let memory = Memory::create().unwrap().0;
-        let end = Arc::new(End::new(memory, Door::new(bell, &Closer::default())));
+        let end = Arc::new(End::new(memory, ClientBell::new(bell, &Closer::default())));
         shared.listen_to(&end.bell, 1).unwrap();
         shared.scheduler().add(1, Arc::clone(&end), 1, None, Instant::now());
         let handle = Handle::Private { key, uses: [Use::Sign].into() };
