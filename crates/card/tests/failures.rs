@@ -75,7 +75,7 @@ fn assert_same(mut work: Work, mut own: Work, what: &str) {
 
 /// Runs works through queues of a scheduler, and counts those that came back.
 struct Client {
-    door: SchedulerQueue,
+    queue: SchedulerQueue,
     waiting: VecDeque<Work>,
     missing: usize,
 }
@@ -97,7 +97,7 @@ fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport
             let depth = NonZeroUsize::new(1 + dice.below(6) as usize).unwrap();
             let waiting: VecDeque<Work> =
                 numbers.by_ref().take(WORKS).map(|number| copy_of(&works[number as usize])).collect();
-            Client { door: world.scheduler.door(depth).unwrap(), missing: waiting.len(), waiting }
+            Client { queue: world.scheduler.timed_queue(depth).unwrap(), missing: waiting.len(), waiting }
         })
         .collect();
     while clients.iter().any(|client| client.missing > 0) {
@@ -105,9 +105,9 @@ fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport
         for client in &mut clients {
             // Not all works are submitted at once, so that conditions change in between.
             let mut some: VecDeque<Work> = client.waiting.drain(..client.waiting.len().min(2)).collect();
-            any |= client.door.submit(&mut some) > 0;
+            any |= client.queue.submit(&mut some) > 0;
             some.into_iter().rev().for_each(|work| client.waiting.push_front(work));
-            while let Some(work) = client.door.finished() {
+            while let Some(work) = client.queue.finished() {
                 any = true;
                 let number = work.token as usize;
                 assert!(!is_back[number], "seed {seed}: work {number} came twice");
@@ -121,7 +121,7 @@ fn run_failing(seed: u64, works: &[Work], expected: &[Work]) -> Vec<MemberReport
             clients.pop();
         }
         if !any {
-            world.wait(clients.iter().map(|client| &client.door));
+            world.wait(clients.iter().map(|client| &client.queue));
         } else if dice.below(4) == 0 {
             world.clock.advance_to(world.clock.now() + Duration::from_millis(dice.below(30).into()));
         }
@@ -150,20 +150,20 @@ fn no_work_is_lost_or_answered_twice_while_cards_fail_at_random() {
 }
 
 /// Submits works until the card has failed, and asserts that all come back with correct results.
-fn submit_all(world: &World, door: &mut SchedulerQueue, works: impl IntoIterator<Item = Work>) -> usize {
+fn submit_all(world: &World, queue: &mut SchedulerQueue, works: impl IntoIterator<Item = Work>) -> usize {
     let mut waiting: VecDeque<Work> = works.into_iter().collect();
     let all = waiting.len();
     let mut back = 0;
     while back < all {
-        let mut any = door.submit(&mut waiting) > 0;
-        while let Some(work) = door.finished() {
+        let mut any = queue.submit(&mut waiting) > 0;
+        while let Some(work) = queue.finished() {
             let number = work.token;
             let own = run(&Inline::default(), work_of(&work.sessions, number));
             assert_same(work, own, &format!("work {number}"));
             (back, any) = (back + 1, true);
         }
         if !any {
-            world.wait([&*door]);
+            world.wait([&*queue]);
         }
     }
     back
@@ -173,24 +173,24 @@ fn submit_all(world: &World, door: &mut SchedulerQueue, works: impl IntoIterator
 fn a_card_that_hangs_is_left_and_taken_up_again() {
     let sessions = sessions();
     let world = World::new(Policy::InOrder, &[(FAST, None, EVERY)], true);
-    let mut door = world.scheduler.door(EIGHT).unwrap();
+    let mut queue = world.scheduler.timed_queue(EIGHT).unwrap();
     let works = |from: u64| (from..from + 20).map(|number| work_of(&sessions, number)).collect::<Vec<_>>();
-    submit_all(&world, &mut door, works(0));
+    submit_all(&world, &mut queue, works(0));
     assert_eq!(world.reports()[0].answered_works, 20);
     world.cards[0].set(Condition::Hung);
     let before = world.passed();
-    submit_all(&world, &mut door, works(20));
+    submit_all(&world, &mut queue, works(20));
     assert!(world.passed() - before < Duration::from_millis(200), "{:?}", world.passed() - before);
     let hung = world.reports();
     assert!(hung[0].late_works > 0 && !hung[0].is_used && hung[1].answered_works == 20, "{hung:?}");
     // The card's answers are now late, and dropped.
     world.cards[0].set(Condition::Sound);
     world.clock.advance_to(world.clock.now() + Duration::from_secs(10));
-    submit_all(&world, &mut door, works(40));
+    submit_all(&world, &mut queue, works(40));
     // The card answers the known question meanwhile.
     world.clock.advance_to(world.clock.now() + Duration::from_secs(1));
-    assert!(door.finished().is_none());
-    submit_all(&world, &mut door, works(60));
+    assert!(queue.finished().is_none());
+    submit_all(&world, &mut queue, works(60));
     let back = world.reports();
     assert!(back[0].is_used && back[0].answered_works == 40, "{back:?}");
 }
@@ -200,28 +200,28 @@ fn a_card_that_hangs_is_left_and_taken_up_again() {
 fn a_lane_that_never_drains_its_queue_takes_a_card_up_again() {
     let sessions = sessions();
     let world = World::new(Policy::InOrder, &[(FAST, None, EVERY)], true);
-    let mut door = world.scheduler.door(EIGHT).unwrap();
+    let mut queue = world.scheduler.timed_queue(EIGHT).unwrap();
     world.cards[0].set(Condition::Hung);
-    submit_all(&world, &mut door, (0..8).map(|number| work_of(&sessions, number)));
+    submit_all(&world, &mut queue, (0..8).map(|number| work_of(&sessions, number)));
     assert!(!world.reports()[0].is_used);
     world.cards[0].set(Condition::Sound);
-    let submit = |door: &mut SchedulerQueue, number| {
+    let submit = |queue: &mut SchedulerQueue, number| {
         let mut waiting = VecDeque::from([work_of(&sessions, number)]);
-        assert_eq!(door.submit(&mut waiting), 1);
+        assert_eq!(queue.submit(&mut waiting), 1);
     };
-    submit(&mut door, 8);
+    submit(&mut queue, 8);
     let mut number = 9;
     while !world.reports()[0].is_used {
         assert!(number < 2_000, "the card is not used again: {:?}", world.reports());
-        submit(&mut door, number);
-        let work = door.finished().expect("one of two works has run on this lane");
+        submit(&mut queue, number);
+        let work = queue.finished().expect("one of two works has run on this lane");
         let own = run(&Inline::default(), work_of(&sessions, work.token));
         let what = format!("work {}", work.token);
         assert_same(work, own, &what);
         world.clock.advance_to(world.clock.now() + Duration::from_millis(5));
         number += 1;
     }
-    assert!(door.in_flight() > 0, "the queue was never empty");
+    assert!(queue.in_flight() > 0, "the queue was never empty");
 }
 
 #[test]
@@ -229,14 +229,14 @@ fn a_card_that_lies_is_found_by_a_sample() {
     let sessions = sessions();
     let sample = Trust::Checked { one_in: NonZeroU32::new(4).unwrap() };
     let world = World::new(Policy::InOrder, &[(FAST, None, sample)], true);
-    let mut door = world.scheduler.door(NonZeroUsize::MIN).unwrap();
+    let mut queue = world.scheduler.timed_queue(NonZeroUsize::MIN).unwrap();
     world.cards[0].set(Condition::Wrong);
     let mut wrong = 0;
     let mut waiting: VecDeque<Work> = (0..60).map(|number| work_of(&sessions, 2 * number)).collect();
-    while !waiting.is_empty() || door.in_flight() > 0 {
-        door.submit(&mut waiting);
-        match door.finished() {
-            None if door.in_flight() > 0 => world.wait([&door]),
+    while !waiting.is_empty() || queue.in_flight() > 0 {
+        queue.submit(&mut waiting);
+        match queue.finished() {
+            None if queue.in_flight() > 0 => world.wait([&queue]),
             None => {}
             Some(work) => {
                 let own = run(&Inline::default(), work_of(&sessions, work.token));
@@ -255,7 +255,7 @@ fn forged_packets_are_no_fault_of_the_card() {
     let sessions = [session(Implementations::default(), ESP_CBC, 1)];
     let world =
         World::new(Policy::InOrder, &[(FAST, None, Trust::Checked { one_in: NonZeroU32::MAX })], true);
-    let mut door = world.scheduler.door(EIGHT).unwrap();
+    let mut queue = world.scheduler.timed_queue(EIGHT).unwrap();
     let mut work = run(&Inline::default(), random_work(&sessions, 20, 100, 3));
     work.direction = Direction::Open;
     work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
@@ -265,11 +265,11 @@ fn forged_packets_are_no_fault_of_the_card() {
     }
     let own = run(&Inline::default(), copy_of(&work));
     let mut waiting = VecDeque::from([work]);
-    door.submit(&mut waiting);
+    queue.submit(&mut waiting);
     let answered = loop {
-        match door.finished() {
+        match queue.finished() {
             Some(work) => break work,
-            None => world.wait([&door]),
+            None => world.wait([&queue]),
         }
     };
     assert_eq!(answered.jobs, own.jobs);
@@ -282,13 +282,13 @@ fn forged_packets_are_no_fault_of_the_card() {
 fn jobs_that_share_bytes_stay_with_trusted_engines() {
     let sessions = [session(Implementations::default(), Protection::Cipher(AES_CTR), 1)];
     let world = World::new(Policy::InOrder, &[(FAST, None, EVERY)], true);
-    let mut door = world.scheduler.door(EIGHT).unwrap();
+    let mut queue = world.scheduler.timed_queue(EIGHT).unwrap();
     let mut work = random_work(&sessions, 4, 100, 3);
     let again = work.jobs[0];
     work.jobs.push(again);
     let own = run(&Inline::default(), copy_of(&work));
-    door.submit(&mut VecDeque::from([work]));
-    assert!(door.finished().unwrap().buffer.bytes() == own.buffer.bytes());
+    queue.submit(&mut VecDeque::from([work]));
+    assert!(queue.finished().unwrap().buffer.bytes() == own.buffer.bytes());
     assert_eq!(world.reports()[1].answered_works, 1);
 }
 
@@ -298,15 +298,15 @@ fn policies_choose_as_they_say() {
     let works = |bytes: u32| (0..30).map(move |number| (number, bytes));
     let counts = |policy, bytes: u32| {
         let world = World::new(policy, &[(FAST, None, EVERY), (FAST, None, EVERY)], true);
-        let mut door = world.scheduler.door(NonZeroUsize::MIN).unwrap();
+        let mut queue = world.scheduler.timed_queue(NonZeroUsize::MIN).unwrap();
         for (number, bytes) in works(bytes) {
             let mut work = random_work(&sessions[..1], 1, 16, number);
             work.buffer = Buffer::new(bytes as usize + 16);
             work.jobs[0].clear = Span::default();
             (work.jobs[0].body, work.jobs[0].tag) = (Span::new(0, bytes), Span::new(bytes, 16));
-            door.submit(&mut VecDeque::from([work]));
-            while door.finished().is_none() {
-                world.wait([&door]);
+            queue.submit(&mut VecDeque::from([work]));
+            while queue.finished().is_none() {
+                world.wait([&queue]);
             }
         }
         world.reports().iter().map(|report| report.answered_works).collect::<Vec<_>>()

@@ -98,12 +98,12 @@ struct Task<L> {
 /// The way back to the submitter.
 struct Reply<L> {
     done: Sender<Finished<L>>,
-    door: Door,
+    asker: Asker,
 }
 
 impl<L: Load> Gathered for Task<L> {
     fn submitter(&self) -> u64 {
-        self.reply.door.number
+        self.reply.asker.number
     }
 
     fn share(&self) -> Option<f32> {
@@ -117,12 +117,12 @@ impl<L: Load> Gathered for Task<L> {
 
 /// One submitter, as the workers see it.
 #[derive(Clone)]
-struct Door {
+struct Asker {
     number: u64,
     bell: Arc<Bell<Eventfd>>,
 }
 
-impl PartialEq for Door {
+impl PartialEq for Asker {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
@@ -142,13 +142,13 @@ impl Signal for Eventfd {
 }
 
 struct Pool<L: Load> {
-    queue: Arc<Gathering<Task<L>, Door>>,
+    queue: Arc<Gathering<Task<L>, Asker>>,
     workers: Vec<JoinHandle<()>>,
     lanes: NonZeroUsize,
     queue_loads: NonZeroUsize,
     window: Duration,
     /// The number of queues made so far.
-    doors: AtomicU64,
+    askers: AtomicU64,
 }
 
 impl<L: Load> fmt::Debug for Pool<L> {
@@ -160,8 +160,8 @@ impl<L: Load> fmt::Debug for Pool<L> {
 impl<L: Load> Pool<L> {
     fn start(lanes: NonZeroUsize, queue_loads: NonZeroUsize, window: Duration) -> io::Result<Self> {
         let queue = Arc::new(Gathering::new(queue_loads, window));
-        let (workers, doors) = (Vec::with_capacity(lanes.get()), AtomicU64::new(0));
-        let mut pool = Self { queue: Arc::clone(&queue), workers, lanes, queue_loads, window, doors };
+        let (workers, askers) = (Vec::with_capacity(lanes.get()), AtomicU64::new(0));
+        let mut pool = Self { queue: Arc::clone(&queue), workers, lanes, queue_loads, window, askers };
         let is_watched = Arc::new(AtomicBool::new(false));
         for lane in 0..lanes.get() {
             let (queue, is_watched) = (Arc::clone(&queue), Arc::clone(&is_watched));
@@ -204,7 +204,7 @@ impl Lanes {
 
 /// Computes what is in the queue, until that is closed. At most one worker at a time, which sets `is_watched`, looks into
 /// an empty queue again and again before it sleeps.
-fn serve<L: Load>(queue: &Gathering<Task<L>, Door>, is_watched: &AtomicBool) {
+fn serve<L: Load>(queue: &Gathering<Task<L>, Asker>, is_watched: &AtomicBool) {
     let mut runner = L::Runner::default();
     let (mut tasks, mut loads, mut replies) = (Vec::new(), Vec::new(), Vec::new());
     let mut spinner = Spinner::default();
@@ -214,7 +214,7 @@ fn serve<L: Load>(queue: &Gathering<Task<L>, Door>, is_watched: &AtomicBool) {
             is_watched.store(false, Relaxed);
         }
         let Some(wanting) = queue.take(&mut tasks) else { return };
-        wanting.iter().for_each(|door| door.bell.ring());
+        wanting.iter().for_each(|asker| asker.bell.ring());
         for task in tasks.drain(..) {
             loads.push(task.load);
             replies.push(task.reply);
@@ -230,7 +230,7 @@ fn serve<L: Load>(queue: &Gathering<Task<L>, Door>, is_watched: &AtomicBool) {
             };
             // The submitter may be gone; then nobody needs the load.
             let _ = reply.done.try_send(finished);
-            reply.door.bell.ring();
+            reply.asker.bell.ring();
         }
     }
 }
@@ -273,7 +273,7 @@ struct LanesQueue<L: Load> {
     pool: Arc<Pool<L>>,
     done: Sender<Finished<L>>,
     finished: Receiver<Finished<L>>,
-    door: Door,
+    asker: Asker,
     depth: usize,
     in_flight: usize,
 }
@@ -282,8 +282,8 @@ impl<L: Load> LanesQueue<L> {
     fn new(pool: Arc<Pool<L>>, depth: NonZeroUsize) -> io::Result<Self> {
         let (done, finished) = bounded(depth.get());
         let signal = Eventfd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let door = Door { number: pool.doors.fetch_add(1, Relaxed), bell: Arc::new(Bell::new(signal)) };
-        Ok(Self { pool, done, finished, door, depth: depth.get(), in_flight: 0 })
+        let asker = Asker { number: pool.askers.fetch_add(1, Relaxed), bell: Arc::new(Bell::new(signal)) };
+        Ok(Self { pool, done, finished, asker, depth: depth.get(), in_flight: 0 })
     }
 
     fn take(&mut self) -> Option<L> {
@@ -298,9 +298,9 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
         let mut count = 0;
         while self.in_flight < self.depth {
             let Some(load) = from.pop_front() else { break };
-            let reply = Reply { done: self.done.clone(), door: self.door.clone() };
+            let reply = Reply { done: self.done.clone(), asker: self.asker.clone() };
             let share = load.share();
-            if let Err(task) = self.pool.queue.put(Task { load, reply, share }, || self.door.clone()) {
+            if let Err(task) = self.pool.queue.put(Task { load, reply, share }, || self.asker.clone()) {
                 from.push_front(task.load);
                 break;
             }
@@ -312,7 +312,7 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
 
     fn finished(&mut self) -> Option<L> {
         self.take().or_else(|| {
-            self.door.bell.ask();
+            self.asker.bell.ask();
             self.take()
         })
     }
@@ -326,7 +326,7 @@ impl<L: Load> Queue<L> for LanesQueue<L> {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.door.bell.signal().0.as_fd())
+        Some(self.asker.bell.signal().0.as_fd())
     }
 }
 

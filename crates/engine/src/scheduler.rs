@@ -155,7 +155,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// Fails as [`Engine::queue`] does.
-    pub fn door(&self, depth: NonZeroUsize) -> io::Result<SchedulerQueue> {
+    pub fn timed_queue(&self, depth: NonZeroUsize) -> io::Result<SchedulerQueue> {
         SchedulerQueue::new(&self.shared, depth)
     }
 }
@@ -172,7 +172,7 @@ impl Engine for Scheduler {
     }
 
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
-        Ok(Box::new(self.door(depth)?))
+        Ok(Box::new(self.timed_queue(depth)?))
     }
 }
 

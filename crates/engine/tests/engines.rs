@@ -82,17 +82,17 @@ fn the_late_engine_notices_a_nonce_that_comes_again() {
 
 /// A queue that has nothing under way finds the workers' queue full of others' work, and is woken nevertheless.
 #[test]
-fn a_door_waits_for_room_that_others_have() {
+fn an_asker_waits_for_room_that_others_have() {
     let one = NonZeroUsize::MIN;
     let lanes = Lanes::new(Kernels::best(), one, one).unwrap();
     let sessions = [session(Implementations::default(), ESP_CBC, 1)];
     thread::scope(|scope| {
-        for door in 0..4 {
+        for asker in 0..4 {
             let (lanes, sessions) = (&lanes, &sessions);
             scope.spawn(move || {
                 let mut submitter = submitter(lanes, 2);
                 for turn in 0..200 {
-                    (0..3).for_each(|_| submitter.submit(random_work(sessions, 3, 400, turn), door));
+                    (0..3).for_each(|_| submitter.submit(random_work(sessions, 3, 400, turn), asker));
                     while submitter.wait().is_some() {}
                 }
             });

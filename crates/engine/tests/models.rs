@@ -167,15 +167,15 @@ impl Flag {
 
 /// A submitter as the workers see it: its bell, and the number of its answers.
 #[derive(Clone)]
-struct Door(Arc<(bell::Bell<Flag>, Mutex<usize>)>);
+struct Asker(Arc<(bell::Bell<Flag>, Mutex<usize>)>);
 
-impl PartialEq for Door {
+impl PartialEq for Asker {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Door {
+impl Asker {
     fn take(&self) -> bool {
         let mut answers = self.0.1.lock().unwrap();
         let has_one = *answers > 0;
@@ -190,46 +190,46 @@ impl Door {
 fn a_submitter_that_asks_before_it_sleeps_misses_nothing() {
     fn model() {
         const ITEMS: u64 = 2;
-        let queue = Arc::new(Gathering::<Item, Door>::new(NonZeroUsize::MIN, Duration::ZERO));
-        let doors: Vec<Door> = (0..2)
+        let queue = Arc::new(Gathering::<Item, Asker>::new(NonZeroUsize::MIN, Duration::ZERO));
+        let askers: Vec<Asker> = (0..2)
             .map(|_| {
                 let bell = bell::Bell::new(Flag(Mutex::new(false), Condvar::new()));
-                Door(Arc::new((bell, Mutex::new(0))))
+                Asker(Arc::new((bell, Mutex::new(0))))
             })
             .collect();
         let worker = {
-            let (queue, doors) = (Arc::clone(&queue), doors.clone());
+            let (queue, askers) = (Arc::clone(&queue), askers.clone());
             thread::spawn(move || {
                 let mut batch = Vec::new();
                 while let Some(wanting) = queue.take(&mut batch) {
-                    wanting.iter().for_each(|door| door.0.0.ring());
+                    wanting.iter().for_each(|asker| asker.0.0.ring());
                     for item in batch.drain(..) {
-                        let door = &doors[item.submitter as usize].0;
-                        *door.1.lock().unwrap() += 1;
-                        door.0.ring();
+                        let asker = &askers[item.submitter as usize].0;
+                        *asker.1.lock().unwrap() += 1;
+                        asker.0.ring();
                     }
                 }
             })
         };
         let submitters: Vec<_> = (0..)
-            .zip(doors)
-            .map(|(submitter, door)| {
+            .zip(askers)
+            .map(|(submitter, asker)| {
                 let queue = Arc::clone(&queue);
                 thread::spawn(move || {
                     let (mut given, mut taken) = (0, 0);
                     while taken < ITEMS {
-                        let has_one = door.take() || {
-                            door.0.0.ask();
-                            door.take()
+                        let has_one = asker.take() || {
+                            asker.0.0.ask();
+                            asker.take()
                         };
                         if has_one {
                             taken += 1;
                         } else if given < ITEMS
-                            && queue.put(Item { submitter, number: given }, || door.clone()).is_ok()
+                            && queue.put(Item { submitter, number: given }, || asker.clone()).is_ok()
                         {
                             given += 1;
                         } else {
-                            door.0.0.signal().sleep();
+                            asker.0.0.signal().sleep();
                         }
                     }
                 })

@@ -43,9 +43,9 @@ impl World {
     }
 
     /// Lets time pass until an event is possible.
-    pub(crate) fn wait<'a>(&self, doors: impl IntoIterator<Item = &'a SchedulerQueue>) {
+    pub(crate) fn wait<'a>(&self, queues: impl IntoIterator<Item = &'a SchedulerQueue>) {
         let cards = self.cards.iter().filter_map(|card| card.due());
-        let due = cards.chain(doors.into_iter().filter_map(SchedulerQueue::due)).min();
+        let due = cards.chain(queues.into_iter().filter_map(SchedulerQueue::due)).min();
         let least = self.clock.now() + Duration::from_nanos(1);
         self.clock.advance_to(due.expect("whoever waits has something to wait for").max(least));
     }
@@ -62,7 +62,7 @@ impl World {
 /// Returns the jobs per second of `clients` that each wait for one job of this many bytes, until `jobs` are done.
 pub(crate) fn rate(world: &World, clients: usize, bytes: u32, jobs: usize) -> f64 {
     let mut clients: Vec<(SchedulerQueue, VecDeque<Work>)> = (0..clients)
-        .map(|_| (world.scheduler.door(NonZeroUsize::MIN).unwrap(), VecDeque::from([job(bytes)])))
+        .map(|_| (world.scheduler.timed_queue(NonZeroUsize::MIN).unwrap(), VecDeque::from([job(bytes)])))
         .collect();
     let (before, mut done) = (world.passed(), 0);
     while done < jobs {
@@ -74,16 +74,16 @@ pub(crate) fn rate(world: &World, clients: usize, bytes: u32, jobs: usize) -> f6
 /// Lets each client submit its job again once it is done, or lets time pass; returns the number of finished jobs.
 pub(crate) fn turn(world: &World, clients: &mut [(SchedulerQueue, VecDeque<Work>)]) -> usize {
     let (mut done, mut any) = (0, false);
-    for (door, idle) in &mut *clients {
-        any |= !idle.is_empty() && door.submit(idle) > 0;
-        while let Some(mut work) = door.finished() {
+    for (queue, idle) in &mut *clients {
+        any |= !idle.is_empty() && queue.submit(idle) > 0;
+        while let Some(mut work) = queue.finished() {
             work.jobs[0].status = JobStatus::Pending;
             idle.push_back(work);
             (done, any) = (done + 1, true);
         }
     }
     if !any {
-        world.wait(clients.iter().map(|(door, _)| door));
+        world.wait(clients.iter().map(|(queue, _)| queue));
     }
     done
 }

@@ -26,15 +26,15 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) fn new(doors: &[Box<dyn Queue>]) -> io::Result<Option<Self>> {
-        if doors.iter().all(|door| door.fd().is_none()) {
+    pub(super) fn new(queues: &[Box<dyn Queue>]) -> io::Result<Option<Self>> {
+        if queues.iter().all(|queue| queue.fd().is_none()) {
             return Ok(None);
         }
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let (none, input) = (epoll::EventData::new_u64(0), epoll::EventFlags::IN);
-        for fd in doors.iter().filter_map(|door| door.fd()).chain([timer.as_fd()]) {
+        for fd in queues.iter().filter_map(|queue| queue.fd()).chain([timer.as_fd()]) {
             epoll::add(&all, fd, none, input)?;
         }
         Ok(Some(Self { all, timer, set_ns: None }))

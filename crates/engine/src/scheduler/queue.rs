@@ -58,7 +58,7 @@ struct UnderWay {
 /// One lane's queue at all engines.
 pub struct SchedulerQueue {
     shared: Arc<Shared>,
-    doors: Vec<Box<dyn Queue>>,
+    queues: Vec<Box<dyn Queue>>,
     under_way: Notes<UnderWay>,
     ready: VecDeque<Work>,
     depth: usize,
@@ -83,12 +83,12 @@ debug_only!(SchedulerQueue { in_flight });
 impl SchedulerQueue {
     pub(super) fn new(shared: &Arc<Shared>, depth: NonZeroUsize) -> io::Result<Self> {
         // The additional place is for the known question.
-        let door = |member: &Member| member.engine.queue(depth.saturating_add(1));
-        let doors = shared.members.iter().map(door).collect::<io::Result<Vec<_>>>()?;
-        let alarm = Alarm::new(&doors)?;
+        let queue = |member: &Member| member.engine.queue(depth.saturating_add(1));
+        let queues = shared.members.iter().map(queue).collect::<io::Result<Vec<_>>>()?;
+        let alarm = Alarm::new(&queues)?;
         Ok(Self {
             shared: Arc::clone(shared),
-            doors,
+            queues,
             under_way: Notes::with_capacity(depth.get()),
             ready: VecDeque::with_capacity(depth.get()),
             depth: depth.get(),
@@ -181,7 +181,7 @@ impl SchedulerQueue {
         let (shared, begun_ns) = (Arc::clone(&self.shared), self.now_ns());
         let member = &shared.members[index];
         // Works at a queue without a descriptor are done when `submit` returns, so they delay no other work.
-        let is_at_once = self.doors[index].fd().is_none();
+        let is_at_once = self.queues[index].fd().is_none();
         let pace_ns = if is_at_once { 0 } else { pace_ns };
         let expected_ns = if is_at_once { 0.0 } else { member.begin(pace_ns) as f64 + own_ns };
         let mut under_way = UnderWay {
@@ -208,8 +208,8 @@ impl SchedulerQueue {
             copy
         };
         self.entering.push_back(entering);
-        if self.doors[index].submit(&mut self.entering) > 0 {
-            while is_at_once && let Some(answer) = self.doors[index].finished() {
+        if self.queues[index].submit(&mut self.entering) > 0 {
+            while is_at_once && let Some(answer) = self.queues[index].finished() {
                 self.answered(index, answer);
             }
             return Ok(());
@@ -377,8 +377,8 @@ impl SchedulerQueue {
     /// afterwards, because an answer that is there does not count as late if only the lane was late.
     fn look(&mut self) -> bool {
         let mut any = false;
-        for index in 0..self.doors.len() {
-            while let Some(answer) = self.doors[index].finished() {
+        for index in 0..self.queues.len() {
+            while let Some(answer) = self.queues[index].finished() {
                 self.answered(index, answer);
                 any = true;
             }
@@ -436,7 +436,7 @@ impl SchedulerQueue {
             is_question: true,
         });
         self.entering.push_back(copy);
-        if self.doors[index].submit(&mut self.entering) == 0
+        if self.queues[index].submit(&mut self.entering) == 0
             && let Some(refused) = self.entering.pop_front()
         {
             self.under_way.take(refused.token);

@@ -39,19 +39,19 @@ pub(super) fn rate(engines: &[Timing], threads: usize, bytes: u32, jobs: usize) 
     }
     let members = cards.iter().map(|card| Arc::clone(card) as Arc<dyn Engine>).collect();
     let scheduler = Scheduler::new(Policy::LeastExpected, members, clock.clone());
-    let mut doors = Vec::new();
+    let mut queues = Vec::new();
     for _ in 0..threads {
-        let door = scheduler.door(NonZeroUsize::MIN).map_err(unavailable)?;
-        doors.push((door, VecDeque::from([work(bytes)?])));
+        let queue = scheduler.timed_queue(NonZeroUsize::MIN).map_err(unavailable)?;
+        queues.push((queue, VecDeque::from([work(bytes)?])));
     }
     let (began, mut done) = (clock.now(), 0_usize);
     while done < jobs {
-        let finished = turn(&mut doors);
+        let finished = turn(&mut queues);
         match finished {
             Some(finished) => done += finished,
             None => {
                 let due = cards.iter().filter_map(|card| card.due());
-                let due = due.chain(doors.iter().filter_map(|(door, _)| door.due())).min();
+                let due = due.chain(queues.iter().filter_map(|(queue, _)| queue.due())).min();
                 let due = due.ok_or_else(|| unavailable("the simulated engines have lost a job"))?;
                 clock.advance_to(due.max(clock.now() + Duration::from_nanos(1)));
             }
@@ -62,11 +62,11 @@ pub(super) fn rate(engines: &[Timing], threads: usize, bytes: u32, jobs: usize) 
 
 /// Lets each thread submit its job again once it is done, and returns the number of jobs that are; `None` if all
 /// threads wait.
-fn turn(doors: &mut [(SchedulerQueue, VecDeque<Work>)]) -> Option<usize> {
+fn turn(queues: &mut [(SchedulerQueue, VecDeque<Work>)]) -> Option<usize> {
     let (mut done, mut is_idle) = (0, true);
-    for (door, ready) in doors {
-        is_idle &= ready.is_empty() || door.submit(ready) == 0;
-        while let Some(mut work) = door.finished() {
+    for (queue, ready) in queues {
+        is_idle &= ready.is_empty() || queue.submit(ready) == 0;
+        while let Some(mut work) = queue.finished() {
             work.jobs[0].status = JobStatus::Pending;
             ready.push_back(work);
             done += 1;
