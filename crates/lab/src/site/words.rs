@@ -53,7 +53,7 @@ pub(super) const GLOSSARY: [(&str, &str); 44] = [
     ("AH, ESP", "IPsec's two headers: AH authenticates a packet, ESP encrypts it too (RFC 4302, RFC 4303)."),
     ("association", "The keys and sequence numbers of one flow in one direction."),
     ("authenticated", "A level: the ends know each other, and the content is neither encrypted nor checked."),
-    ("batch", "As a tier: code that processes many messages at once, in the lanes of vector instructions."),
+    ("batch", "As a tier: code that processes many messages at once, side by side in vector registers."),
     ("best", "As a tier: the code that the program itself would choose."),
     ("block", "As a unit of concurrency: pieces of one message on several lanes."),
     (

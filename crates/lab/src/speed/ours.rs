@@ -46,7 +46,7 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Returns the messages per call: a batch if they share lanes, a few otherwise.
+    /// Returns the messages per call: a batch if they run side by side, a few otherwise.
     fn step(&self) -> usize {
         let task = self.task;
         match tier(self.kernels, task.algorithm, task.direction, task.batch) {

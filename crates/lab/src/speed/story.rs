@@ -297,7 +297,7 @@ impl Teller<'_> {
         let rows = self.rows(&SpeedOptions { batches: vec![1, 2, 4, 8, 16, 64, 512], ..self.packets() })?;
         let title = ("batches", "B24", "Messages at once on one core");
         let experiment = experiment(title, &["algorithm", "batch"], rate_measure()).notes(&[
-            "MB/s with what the dispatcher takes: vector lanes are to this core what threads were to the paper's engines, where \
+            "MB/s with what the dispatcher takes: elements of vectors are to this core what threads were to the paper's engines, where \
              nothing grew from 4 to 8.",
         ]);
         let plot =
@@ -320,7 +320,7 @@ impl Teller<'_> {
         let way = |row: &Row| ways[usize::from(row.tier == Tier::Batch.name())].to_owned();
         let title = ("blocks", "B24", "Block-level parallelism on one core");
         let experiment = experiment(title, &["algorithm"], rate_measure()).notes(&[
-            "MB/s for one message of 16 KiB, block after block, and cut so that its blocks fill the vector lanes.",
+            "MB/s for one message of 16 KiB, block after block, and cut so that its blocks fill the vectors.",
             "AES is not cut: one message alone keeps its units busy.",
         ]);
         Ok(across(experiment, &rows, (Axis::new("way", ways), "times"), way))
