@@ -26,7 +26,12 @@ fn main() {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let world = World::new(Policy::LeastExpected, &[CARD, (PROCESSOR, None, Trust::Full)], false);
     let mut clients: Vec<_> = (0..8)
-        .map(|_| (world.scheduler.timed_queue(NonZeroUsize::MIN).expect("descriptors"), VecDeque::from([job(1024)])))
+        .map(|_| {
+            (
+                world.scheduler.timed_queue(NonZeroUsize::MIN).expect("descriptors"),
+                VecDeque::from([job(1024)]),
+            )
+        })
         .collect();
     println!("8 threads, 1,024 bytes; the card hangs from 40 to 120 ms. Jobs in each 4 ms:");
     for slice in 0..60 {

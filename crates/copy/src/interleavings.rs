@@ -34,7 +34,7 @@ use crate::{
     send::{
         batch::Builder,
         line::{Flushed, SEGMENT_BYTES, Settled},
-        stream::{StreamSlot, SendStream},
+        stream::{SendStream, StreamSlot},
         window::Window,
         work::Content,
     },

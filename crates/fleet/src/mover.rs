@@ -27,7 +27,9 @@ use crate::queue::{Job, JobId, Lease, Put, Queue, Taken, Weight};
 use crate::share::ranked;
 use crate::walk;
 use crate::wire::Marking;
-use crate::work::{Charge, CopyTask, Large, Order, Report, Root, Share, Spread, Task, destination, is_copy_task};
+use crate::work::{
+    Charge, CopyTask, Large, Order, Report, Root, Share, Spread, Task, destination, is_copy_task,
+};
 
 /// The time that a mover waits for work before it asks again.
 const WAIT: Duration = Duration::from_secs(1);
@@ -156,7 +158,9 @@ impl Mover<'_> {
                 }
                 Ok(End::Finish)
             }
-            Task::Copy(CopyTask::Share(share)) => self.share(instructions, lease, share, None, report, progress),
+            Task::Copy(CopyTask::Share(share)) => {
+                self.share(instructions, lease, share, None, report, progress)
+            }
             Task::Copy(CopyTask::Range { file, index }) => {
                 self.range(instructions, lease, file, *index, report, progress)
             }

@@ -129,7 +129,8 @@ mod tests {
 
     fn bytes(machine: &str, name: &str, greedy: bool, threads: u64) -> [u64; 4] {
         let machine = Machine::built_in(machine).unwrap();
-        Placement::new(&TracedKernel::new(name).unwrap(), &machine, greedy, (1, threads), Parallelism::Flow).bytes
+        Placement::new(&TracedKernel::new(name).unwrap(), &machine, greedy, (1, threads), Parallelism::Flow)
+            .bytes
     }
 
     /// These are the numbers of bytes of Table IV, in the fastest memory and beyond.
@@ -153,8 +154,9 @@ mod tests {
     fn packed_entries_of_rc4_fit() {
         let mut machine = Machine::built_in("ixp2800").unwrap();
         machine.rc4_entry_bytes = 1;
-        let placed =
-            |greedy| Placement::new(&TracedKernel::new("rc4").unwrap(), &machine, greedy, (8, 8), Parallelism::Flow);
+        let placed = |greedy| {
+            Placement::new(&TracedKernel::new("rc4").unwrap(), &machine, greedy, (8, 8), Parallelism::Flow)
+        };
         assert_eq!(placed(true).bytes, [256, 0, 0, 0]);
         assert!(placed(true).is_packed && !placed(false).is_packed);
     }

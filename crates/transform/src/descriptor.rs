@@ -12,7 +12,7 @@ use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, DigestJob};
 use crate::key::{DigestKey, Keyed, OwnKey};
 use crate::modes::{Direction, Mode};
-use crate::order::{WaysCost, Totals};
+use crate::order::{Totals, WaysCost};
 use crate::schedule::{AeadSchedule, Schedule};
 use crate::word::Event;
 

@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use crate::cipher_ways::{Alone, WaysKernel, Rows};
+use crate::cipher_ways::{Alone, Rows, WaysKernel};
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Words;

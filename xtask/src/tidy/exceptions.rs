@@ -145,10 +145,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "kernels that read and write the raw pointers of a job's buffer",
         ),
         ("crates/transform/src/chacha/solo.rs", "reads and writes a buffer by its pointers"),
-        (
-            "crates/transform/src/blowfish/ways.rs",
-            "enters the variant with BMI behind a detection token",
-        ),
+        ("crates/transform/src/blowfish/ways.rs", "enters the variant with BMI behind a detection token"),
         ("crates/transform/src/blowfish/permuted.rs", "kernels that read through a pointer a way"),
         (
             "crates/transform/src/des/permuted.rs",
@@ -170,12 +167,18 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ),
         ("crates/transform/src/hash/ways.rs", "multi-way kernels take raw pointers, made here from slices"),
         ("crates/transform/src/idea/ways.rs", "a kernel that reads and writes through a pointer a way"),
-        ("crates/transform/src/hash/stream.rs", "calls multi-way kernels with the addresses of parts of messages"),
+        (
+            "crates/transform/src/hash/stream.rs",
+            "calls multi-way kernels with the addresses of parts of messages",
+        ),
         (
             "crates/transform/src/job.rs",
             "a buffer in place, or from one slice to another, seen alike by kernels",
         ),
-        ("crates/transform/src/cipher_ways.rs", "multi-way kernels take raw pointers, made here from buffers"),
+        (
+            "crates/transform/src/cipher_ways.rs",
+            "multi-way kernels take raw pointers, made here from buffers",
+        ),
         ("crates/transform/src/md5/ways.rs", "a kernel that reads through a pointer a way"),
         (
             "crates/transform/src/poly1305/beside.rs",
@@ -191,9 +194,18 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/src/sha1/ni.rs", "intrinsics of the SHA extensions, behind their detection"),
         ("crates/transform/src/sha256/ways.rs", "a kernel that reads through a pointer a way"),
         ("crates/transform/src/keccak/abreast.rs", "intrinsics, behind their detection, and a pointer a way"),
-        ("crates/transform/src/sha3/abreast.rs", "multi-way kernels take raw pointers, made here from slices"),
-        ("crates/transform/src/sha3/kangaroo.rs", "multi-way kernels take raw pointers, made here from slices"),
-        ("crates/transform/src/sha512/abreast.rs", "multi-way kernels take raw pointers, made here from slices"),
+        (
+            "crates/transform/src/sha3/abreast.rs",
+            "multi-way kernels take raw pointers, made here from slices",
+        ),
+        (
+            "crates/transform/src/sha3/kangaroo.rs",
+            "multi-way kernels take raw pointers, made here from slices",
+        ),
+        (
+            "crates/transform/src/sha512/abreast.rs",
+            "multi-way kernels take raw pointers, made here from slices",
+        ),
         ("crates/transform/src/sha512/longs.rs", "intrinsics, behind their detection"),
         ("crates/transform/src/sha512/rounds.rs", "kernels that read through a pointer a way"),
         ("crates/transform/src/sha256/ni.rs", "intrinsics of the SHA extensions, behind their detection"),
@@ -273,10 +285,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "crates/transform/src/p256/ecdsa_ways.rs",
             "enters kernels with target features behind a detection token",
         ),
-        (
-            "crates/transform/src/p256/ways.rs",
-            "enters kernels with target features behind a detection token",
-        ),
+        ("crates/transform/src/p256/ways.rs", "enters kernels with target features behind a detection token"),
         (
             "crates/transform/src/p256/nonce_ways.rs",
             "enters kernels with target features, and AWS-LC's constants through C",

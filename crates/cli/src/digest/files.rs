@@ -164,7 +164,9 @@ impl Worker {
             File::open(name)?
         };
         let state = match self.kind {
-            Kind::Together(digest) => State::Together(DigestStream::new(digest).ok_or(io::ErrorKind::Unsupported)?),
+            Kind::Together(digest) => {
+                State::Together(DigestStream::new(digest).ok_or(io::ErrorKind::Unsupported)?)
+            }
             Kind::Library(library) => State::Library(Box::new(digest::Context::new(library.algorithm()))),
             Kind::Keccak(digest) => {
                 State::Keccak(Box::new(KeccakStream::new(digest).ok_or(io::ErrorKind::Unsupported)?))

@@ -27,7 +27,7 @@ use crate::{
         compress::{Governor, Press},
         fill::{Filler, Filling},
         line::{Flushed, Settled},
-        stream::{StreamSlot, SendStream},
+        stream::{SendStream, StreamSlot},
         work::{Check, Content},
     },
     shared::{self, Stop},

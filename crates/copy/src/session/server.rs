@@ -292,7 +292,13 @@ fn answer(
     Ok(keys)
 }
 
-fn accept(request: &Request, plan: &Plan, rules: &Rules, place: Option<&ResolvedTarget>, data_port: u16) -> Accept {
+fn accept(
+    request: &Request,
+    plan: &Plan,
+    rules: &Rules,
+    place: Option<&ResolvedTarget>,
+    data_port: u16,
+) -> Accept {
     let terms = &plan.terms;
     Accept {
         level: terms.level,

@@ -101,7 +101,11 @@ fn part(place: &FarTarget, partial: &Partial) -> Option<Vec<u8>> {
 
 /// Keeps only the entries of a journal that really exist, and removes files of which nothing has arrived: they would stay for
 /// ever if their sources have changed, because they are begun under other names then.
-pub(super) async fn check_presence(far: &Far, place: &FarTarget, state: &mut JournalState) -> Result<(), Error> {
+pub(super) async fn check_presence(
+    far: &Far,
+    place: &FarTarget,
+    state: &mut JournalState,
+) -> Result<(), Error> {
     let mut present = std::collections::HashMap::new();
     for (identity, partial) in std::mem::take(&mut state.partial) {
         let Some(at) = part(place, &partial) else { continue };

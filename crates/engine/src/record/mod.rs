@@ -6,10 +6,10 @@
 
 mod association;
 mod keys;
-mod suite_keys;
 mod suite;
+mod suite_keys;
 
 pub use association::{Association, Claim, Epochs, Secret};
 pub use keys::{Fixed, Keys};
-pub use suite_keys::{LayError, Record, SuiteKeys};
 pub use suite::{Suite, UnknownSuite};
+pub use suite_keys::{LayError, Record, SuiteKeys};

@@ -9,7 +9,9 @@ use sealane_lab::network_processor::report;
 use sealane_lab::request::Request;
 use sealane_lab::studies::Family;
 use sealane_simulator::study::{self, Bench};
-use sealane_simulator::{BUILT_IN, MACHINE_FILE_BYTES_MAX, Machine, Optimisation, Parallelism, TEN, TracedKernel};
+use sealane_simulator::{
+    BUILT_IN, MACHINE_FILE_BYTES_MAX, Machine, Optimisation, Parallelism, TEN, TracedKernel,
+};
 use std::fs::File;
 use std::io::{Read as _, Write};
 

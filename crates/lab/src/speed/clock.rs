@@ -4,7 +4,7 @@
 //! long disturbances affect both sides, and short ones are excluded. By the rule of a paper the slices are long runs,
 //! each warmed up, and their mean counts.
 
-use super::work::{Done, Runner, Share, Handler};
+use super::work::{Done, Handler, Runner, Share};
 use super::{Rule, SpeedError};
 use crate::experiment::{RESAMPLING_SEED, Runs};
 use crate::load::{LOST_MAX, thread_waited_seconds};

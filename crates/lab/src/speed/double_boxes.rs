@@ -3,7 +3,7 @@
 //! Guarantees: both take turns in short slices of one run; before anything is measured, the two are compared on a whole
 //! message.
 
-use super::work::{Arena, Cursor, Runner, Task, Handler, iv};
+use super::work::{Arena, Cursor, Handler, Runner, Task, iv};
 use super::{Rule, SpeedError, clock};
 use crate::LabError;
 use crate::error::unavailable;

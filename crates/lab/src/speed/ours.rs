@@ -4,7 +4,7 @@
 //! IV, as a packet path must.
 
 use super::SpeedError;
-use super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Handler, nonce, parts};
+use super::work::{AAD, Arena, Cursor, Handler, Runner, Sealed, Task, nonce, parts};
 use sealane_transform::{
     Aead, AeadJob, AeadKey, Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey,
     Direction, Kernels, Tier,

@@ -102,8 +102,9 @@ impl<'a> PublicKey<'a> {
             100.0 * found.simple as f64 / found.total().max(1) as f64
         });
         let cycles = |name: &str| {
-            let of =
-                |(one, work): &(&PublicLoop, TracedKernel)| program(work, newer).cycles.total() * one.operation.1;
+            let of = |(one, work): &(&PublicLoop, TracedKernel)| {
+                program(work, newer).cycles.total() * one.operation.1
+            };
             self.loops.iter().find(|(one, _)| one.name == name).map_or(0.0, |found| of(found) as f64)
         };
         let parts = ["NTT", "Keccak"].map(|part| cycles(&format!("ml-dsa-65, {part}")));

@@ -1,7 +1,5 @@
 //! AES, FIPS 197, with 128-, 192- and 256-bit keys.
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
@@ -9,6 +7,8 @@ pub(crate) mod reference;
 pub(crate) mod tables;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

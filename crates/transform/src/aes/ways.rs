@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 
 use super::Key;
 use super::vector::{Blocks, Four, One};
-use crate::cipher_ways::{Alone, HandOver, WaysKernel, Rows, few_ways_do};
+use crate::cipher_ways::{Alone, HandOver, Rows, WaysKernel, few_ways_do};
 use crate::isa::Features;
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};

@@ -4,7 +4,7 @@ use core::fmt;
 
 use zeroize::Zeroizing;
 
-use super::{ASYMMETRIC_WINDOW, Answer, WaysCosts, Task};
+use super::{ASYMMETRIC_WINDOW, Answer, Task, WaysCosts};
 use crate::algorithm::Asymmetric;
 use crate::isa::{Features, Isa};
 

@@ -14,7 +14,7 @@ mod task;
 pub(crate) use descriptor::AsymmetricDescriptor;
 pub use descriptor::{AsymmetricFacts, AsymmetricStep};
 pub use job::{AsymmetricJob, AsymmetricOperation, Refusal};
-pub(crate) use task::{Class, WaysCosts, Task};
+pub(crate) use task::{Class, Task, WaysCosts};
 
 /// An operation's result.
 pub(crate) type Answer = Result<zeroize::Zeroizing<Vec<u8>>, Refusal>;

@@ -1,11 +1,11 @@
 //! Blowfish, Schneier 1993. The S-boxes depend on the key: they take 4 KB per association, and 521 encryptions to
 //! expand.
 
-pub(crate) mod ways;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod permuted;
 pub(crate) mod pi;
 pub(crate) mod reference;
+pub(crate) mod ways;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -92,8 +92,7 @@ fn run_ways(
         let kernel = &mut permuted::Permuted::new(proof, mode, direction);
         return crate::cipher_ways::run_jobs(kernel, jobs, order, &hand_over.at(PERMUTED_FEW));
     }
-    let kernel =
-        ways::BlowfishWays::<{ ways::WAYS }>::new(mode, direction, features.avx2);
+    let kernel = ways::BlowfishWays::<{ ways::WAYS }>::new(mode, direction, features.avx2);
     crate::cipher_ways::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 

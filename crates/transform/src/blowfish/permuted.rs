@@ -11,7 +11,7 @@
 use core::arch::x86_64::*;
 
 use super::Key;
-use crate::cipher_ways::{Alone, WaysKernel, Rows};
+use crate::cipher_ways::{Alone, Rows, WaysKernel};
 use crate::isa::Avx512;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;

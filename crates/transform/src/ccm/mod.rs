@@ -5,14 +5,14 @@
 
 #[cfg(target_arch = "x86_64")]
 mod alone;
-#[cfg(target_arch = "x86_64")]
-mod ways;
 mod format;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod library;
 mod reference;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod ways;
 
 use subtle::ConstantTimeEq as _;
 

@@ -2,14 +2,14 @@
 
 pub(crate) mod aead;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
-#[cfg(target_arch = "x86_64")]
 mod long;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod parts;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 mod solo;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 use zeroize::Zeroizing;
 

@@ -17,7 +17,7 @@
 use core::arch::x86_64::*;
 
 use super::{Key, P, s_box};
-use crate::cipher_ways::{Alone, WaysKernel, Rows};
+use crate::cipher_ways::{Alone, Rows, WaysKernel};
 use crate::isa::Avx512;
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
@@ -357,9 +357,8 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
                 let backward = (self.direction == Direction::Decrypt) != (pass == 1);
                 for two in 0..8 {
                     // SAFETY: two round keys of eight bytes.
-                    self.blocks[0] = Z::transpose_16(unsafe {
-                        gather(|way| rounds[way][2 * two..][..2].as_ptr().cast())
-                    });
+                    self.blocks[0] =
+                        Z::transpose_16(unsafe { gather(|way| rounds[way][2 * two..][..2].as_ptr().cast()) });
                     for (odd, bytes) in self.blocks[0].as_chunks::<8>().0.iter().enumerate() {
                         let number = if backward { 15 - 2 * two - odd } else { 2 * two + odd };
                         keys[number] = each!(8 N => Z(affine(bytes[N], COLOUR[N])));

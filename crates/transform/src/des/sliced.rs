@@ -10,7 +10,7 @@
 use super::circuits;
 use super::staging::{Block, Half, Staged, transpose};
 use super::{P, PC2, ROTATIONS};
-use crate::cipher_ways::{Alone, WaysKernel, Rows};
+use crate::cipher_ways::{Alone, Rows, WaysKernel};
 use crate::modes::{Direction, Mode};
 use crate::schedule::Schedule;
 use crate::simd::Planes;

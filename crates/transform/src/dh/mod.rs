@@ -9,10 +9,10 @@
 mod operation;
 
 pub(crate) mod groups;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod library;
 pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use super::{DhExponent, DhGroup, DhJob, DhOutcome, DhPrivateKey, library, refere
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, WaysCosts, Refusal, Task,
+    Class, Refusal, Task, WaysCosts,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;

@@ -12,11 +12,11 @@ use core::arch::x86_64::{_mm_cvtsi64_si128, _mm512_cvtepu8_epi64, _mm512_setzero
 
 use super::{DhExponent, DhGroup, DhJob, DhOutcome};
 use crate::isa::Avx512;
-use crate::montgomery::kernel::{WAYS, Number, zero};
-use crate::montgomery::ways::{
-    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, way_jobs, to_bytes,
-};
+use crate::montgomery::kernel::{Number, WAYS, zero};
 use crate::montgomery::table::cut;
+use crate::montgomery::ways::{
+    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, to_bytes, way_jobs,
+};
 use crate::wipe::wipe;
 
 /// Bits of a digit for a shared secret, and the powers that they select.

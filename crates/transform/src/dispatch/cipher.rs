@@ -8,7 +8,7 @@ use crate::descriptor::Alone;
 use crate::isa::{Isa, Tier};
 use crate::job::{Buffer, CipherJob, Status};
 use crate::modes::{Direction, Mode};
-use crate::order::{WaysCost, Totals, WINDOW, by_length};
+use crate::order::{Totals, WINDOW, WaysCost, by_length};
 use crate::schedule::Schedule;
 use crate::wipe;
 

@@ -7,7 +7,7 @@ use crate::hash::ways;
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
-use crate::order::{WaysCost, Totals, WINDOW, by_length};
+use crate::order::{Totals, WINDOW, WaysCost, by_length};
 use crate::wipe;
 
 /// Least bytes of a message that is not short.

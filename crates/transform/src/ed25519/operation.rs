@@ -9,7 +9,7 @@ use super::{ED25519_SIGNATURE_BYTES, Ed25519Key, Ed25519PublicKey, Signing, Veri
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, WaysCosts, Task, random, verified,
+    Class, Task, WaysCosts, random, verified,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;

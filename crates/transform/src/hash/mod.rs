@@ -4,10 +4,10 @@
 //! Every tier is a [`Compress`] function over whole blocks or a multi-way kernel; padding and HMAC are implemented once
 //! here and once in [`ways`].
 
-pub(crate) mod ways;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 pub(crate) mod library;
 pub(crate) mod stream;
+pub(crate) mod ways;
 
 use core::fmt;
 

@@ -5,7 +5,7 @@
 //! run one by one. It needs `unsafe` to call multi-way kernels with the addresses of the parts.
 #![allow(unsafe_code)]
 
-use super::ways::{Kernel, WaysState, MAX_WAYS, Rows, Width};
+use super::ways::{Kernel, MAX_WAYS, Rows, WaysState, Width};
 use super::{Compress, Hash};
 use crate::algorithm::Digest;
 use crate::descriptor::Making;

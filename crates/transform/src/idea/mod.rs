@@ -1,9 +1,9 @@
 //! IDEA, Lai and Massey 1991: sums mod 2^16, XOR, and products mod 2^16 + 1 with 0 standing for 2^16.
 
 pub(crate) mod generic;
+pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ways;
-pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

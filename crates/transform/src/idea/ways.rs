@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use crate::cipher_ways::{self, Alone, HandOver, WaysKernel, Rows};
+use crate::cipher_ways::{self, Alone, HandOver, Rows, WaysKernel};
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::CipherJob;
 use crate::modes::{Direction, Mode};

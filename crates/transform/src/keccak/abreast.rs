@@ -194,9 +194,8 @@ impl Words for Eight {
     unsafe fn four_words(rows: *const *const u8, offset: usize) -> [Self; 4] {
         // SAFETY: the contract: 32 bytes of each row.
         let half = |way| unsafe { _mm256_loadu_si256((*rows.add(way)).add(offset).cast()) };
-        let row = |way| -> Self {
-            op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(way)), half(way + 4)))
-        };
+        let row =
+            |way| -> Self { op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(way)), half(way + 4))) };
         let [a, b, c, d] = [row(0), row(1), row(2), row(3)];
         let even = |a: Self, b: Self| -> Self { op!(_mm512_unpacklo_epi64(a.0, b.0)) };
         let odd = |a: Self, b: Self| -> Self { op!(_mm512_unpackhi_epi64(a.0, b.0)) };

@@ -6,12 +6,12 @@
 
 pub(crate) mod abreast;
 pub(crate) mod alone;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod reference;
 pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 /// The rounds of Keccak-f\[1600\].
 pub(crate) const ROUNDS: usize = 24;

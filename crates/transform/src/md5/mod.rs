@@ -1,8 +1,8 @@
 //! MD5, RFC 1321. It is broken as a signature hash; it is here because the papers measure it.
 
-pub(crate) mod ways;
 pub(crate) mod reference;
 pub(crate) mod single;
+pub(crate) mod ways;
 
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};

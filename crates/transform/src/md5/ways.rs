@@ -6,7 +6,7 @@
 
 use super::{SHIFTS, SINES, word_of};
 use crate::hash::Hash;
-use crate::hash::ways::{Rounds, ways_kernels, load_half};
+use crate::hash::ways::{Rounds, load_half, ways_kernels};
 use crate::simd::Words;
 
 #[inline(always)]

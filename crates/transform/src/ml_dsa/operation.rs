@@ -11,7 +11,7 @@ use super::{
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    Answer, AsymmetricDescriptor, AsymmetricOperation, AsymmetricStep, Class, WaysCosts, Refusal, Task,
+    Answer, AsymmetricDescriptor, AsymmetricOperation, AsymmetricStep, Class, Refusal, Task, WaysCosts,
     random, verified,
 };
 use crate::descriptor::Promise;

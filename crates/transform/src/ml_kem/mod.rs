@@ -25,8 +25,6 @@ pub(crate) mod arithmetic;
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod coding;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod library;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod machine;
@@ -35,6 +33,8 @@ pub(crate) mod reference;
 mod tests;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 pub use ephemeral::MlKemEphemeralKey;
 pub use operation::Operation;

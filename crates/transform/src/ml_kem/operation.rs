@@ -6,17 +6,17 @@ use zeroize::Zeroizing;
 
 use super::arithmetic::Sampled;
 #[cfg(target_arch = "x86_64")]
-use super::ways::{decapsulate_ways, encapsulate_ways, generate_ways};
-#[cfg(target_arch = "x86_64")]
 use super::machine::Machine;
+#[cfg(target_arch = "x86_64")]
+use super::ways::{decapsulate_ways, encapsulate_ways, generate_ways};
 use super::{
     Decapsulate, Encapsulate, Generate, ML_KEM_SECRET_BYTES, ML_KEM_SEED_BYTES, MlKemDecapsulationKey,
     MlKemEncapsulationKey, MlKemEphemeralKey, MlKemSet, Secret, library, parts, reference,
 };
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    Answer, AsymmetricDescriptor, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Class, WaysCosts,
-    Refusal, Task, random,
+    Answer, AsymmetricDescriptor, AsymmetricJob, AsymmetricOperation, AsymmetricStep, Class, Refusal, Task,
+    WaysCosts, random,
 };
 use crate::descriptor::Promise;
 use crate::dispatch::Kernels;

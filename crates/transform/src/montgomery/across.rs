@@ -25,9 +25,9 @@ use core::arch::x86_64::{
 
 use zeroize::Zeroizing;
 
-use super::kernel::{WAYS, V};
-use super::ways::{vector, words};
+use super::kernel::{V, WAYS};
 use super::reference::Words;
+use super::ways::{vector, words};
 use super::{AcrossConstants, LIMB_BITS, join, split};
 use crate::wipe::wipe;
 

@@ -18,11 +18,11 @@
 pub(crate) mod across;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod kernel;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod table;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -7,7 +7,7 @@ use core::arch::x86_64::{
     _mm512_set1_epi64, _mm512_setzero_si512,
 };
 
-use super::kernel::{WAYS, Number, V, zero};
+use super::kernel::{Number, V, WAYS, zero};
 use crate::wipe::wipe;
 
 /// Limbs that one step of a selection reads of each entry.

@@ -64,10 +64,10 @@ fn operand(modulus: &Modulus, kind: usize, source: &mut Source) -> Vec<u64> {
 mod ways_of_reference {
     use super::{Source, moduli, operand};
     use crate::isa::Features;
-    use crate::montgomery::kernel::{WAYS, Number, zero};
-    use crate::montgomery::ways::*;
+    use crate::montgomery::kernel::{Number, WAYS, zero};
     use crate::montgomery::reference::Words;
     use crate::montgomery::table::cut;
+    use crate::montgomery::ways::*;
     use crate::montgomery::{AcrossConstants, Constants, reference};
 
     /// Runs multiplication, square, sums and powers of one length in all ways, each with its own modulus.

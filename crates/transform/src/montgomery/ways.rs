@@ -13,7 +13,7 @@ use core::arch::x86_64::{
 
 use arrayvec::ArrayVec;
 
-use super::kernel::{self, WAYS, Number, V, zero};
+use super::kernel::{self, Number, V, WAYS, zero};
 use super::table::{Selection, get, put};
 use super::{Constants, LIMB_BITS};
 use crate::wipe::wipe;

@@ -9,12 +9,12 @@ use zeroize::Zeroize as _;
 use super::field::{Element, Order, Ring as _};
 use super::integer::{self, U256};
 use super::key::{P256PrivateKey, P256PublicKey};
-use super::ways::{WAYS, affine, flags, get, put};
 use super::multiply::{add_base, invert, multiples, multiply, multiply_base};
 use super::nonce_ways::{self, Input};
 use super::points::{AffinePoint, Fe, is_on_curve};
 use super::reference::{self, integer_of_digest, parts_of_signature};
 use super::vector::*;
+use super::ways::{WAYS, affine, flags, get, put};
 use super::{curve, native};
 use crate::isa::Avx512;
 use crate::wipe;
@@ -211,9 +211,7 @@ fn verify(jobs: &[VerifyJob<'_>]) -> [bool; WAYS] {
     let is_valid = flags((first | second) & known);
     let known = flags(known);
     core::array::from_fn(|way| match jobs.get(way) {
-        Some(job) if known[way] && is_open[way] => {
-            native::verify_native(job.key, job.digest, job.signature)
-        }
+        Some(job) if known[way] && is_open[way] => native::verify_native(job.key, job.digest, job.signature),
         Some(_) => is_valid[way],
         None => false,
     })

@@ -180,7 +180,10 @@ fn alone<R: Ring>(work: impl Multiplication<R>) -> Sum<R> {
 /// Returns the Montgomery results of two independent multiplications, whose instructions alternate: each
 /// hides the latencies of the other.
 #[inline(always)]
-pub(super) fn pair<R: Ring>(first: impl Multiplication<R>, second: impl Multiplication<R>) -> (Sum<R>, Sum<R>) {
+pub(super) fn pair<R: Ring>(
+    first: impl Multiplication<R>,
+    second: impl Multiplication<R>,
+) -> (Sum<R>, Sum<R>) {
     let (mut s, mut t) = ([zero(); 10], [zero(); 10]);
     each!(I => first.row::<I>(&mut s), second.row::<I>(&mut t));
     first.finish(&mut s);

@@ -32,8 +32,6 @@ mod integer;
 mod inverse;
 mod key;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
-#[cfg(target_arch = "x86_64")]
 mod multiply;
 pub(crate) mod native;
 mod nonce;
@@ -46,6 +44,8 @@ pub(crate) mod reference;
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 pub(crate) use operation::{ECDH_P256, ECDSA_P256};
 pub use operation::{Operation, P256_DIGEST_BYTES_MAX, P256Digest};

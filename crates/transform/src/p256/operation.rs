@@ -9,7 +9,7 @@ use super::{P256PrivateKey, P256PublicKey, curve, native, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
     ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricOperation, AsymmetricStep,
-    Class, WaysCosts, Refusal, Task, accepted, random, verified,
+    Class, Refusal, Task, WaysCosts, accepted, random, verified,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;

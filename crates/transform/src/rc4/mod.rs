@@ -1,9 +1,9 @@
 //! RC4. It is broken; it is here because the papers measure it. A job starts at the beginning of its key's stream.
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod reference;
 pub(crate) mod single;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

@@ -13,7 +13,7 @@ use core::arch::x86_64::*;
 use core::mem::offset_of;
 
 use super::{Key, single};
-use crate::cipher_ways::{Alone, CHUNK, WaysKernel, Rows};
+use crate::cipher_ways::{Alone, CHUNK, Rows, WaysKernel};
 use crate::isa::Avx2;
 use crate::schedule::Schedule;
 use crate::wipe::wipe;
@@ -105,11 +105,7 @@ impl Rc4Ways<'_> {
 /// The contract of [`WaysKernel::crypt_chunks`]; the CPU has AVX2. `kernel.i` is a multiple of 16.
 #[target_feature(enable = "avx2")]
 #[allow(unused_assignments)] // The rest of a row after its last ways is not used.
-unsafe fn crypt_ways<const TOGETHER: bool>(
-    kernel: &mut Rc4Ways<'_>,
-    rows: &mut Rows<WAYS>,
-    chunks: usize,
-) {
+unsafe fn crypt_ways<const TOGETHER: bool>(kernel: &mut Rc4Ways<'_>, rows: &mut Rows<WAYS>, chunks: usize) {
     /// Bytes of stream that are computed at once.
     const STEP: usize = 16;
     const { assert!(offset_of!(Rc4Ways<'_>, s) == 0 && offset_of!(Rc4Ways<'_>, start) == 2048) };

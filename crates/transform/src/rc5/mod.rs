@@ -1,7 +1,7 @@
 //! RC5-32 with 12 or 16 rounds, RFC 2040.
 
-pub(crate) mod ways;
 pub(crate) mod reference;
+pub(crate) mod ways;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

@@ -1,7 +1,7 @@
 //! RC6-32/20, the AES candidate of Rivest, Robshaw, Sidney and Yin.
 
-pub(crate) mod ways;
 pub(crate) mod reference;
+pub(crate) mod ways;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

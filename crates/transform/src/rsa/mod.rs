@@ -14,11 +14,11 @@ mod halves;
 mod operation;
 
 pub(crate) mod key;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod library;
 pub(crate) mod padding;
 pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod acvp;

@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 use super::{PrivateJob, PublicJob, RsaOutcome, RsaPrivateKey, RsaPublicKey, library, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, WaysCosts,
-    Refusal, Task, random,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, Refusal, Task,
+    WaysCosts, random,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;

@@ -282,11 +282,7 @@ fn a_fault_gives_an_error_and_no_byte() {
             let jobs: Vec<_> =
                 (0..filled).map(|n| (if n == 1 { &key } else { good }, block.as_slice())).collect();
             for (n, made) in private_ways(token, &jobs).into_iter().enumerate() {
-                assert_eq!(
-                    made,
-                    if n == 1 { zeroed.clone() } else { wanted.clone() },
-                    "way {n} of {filled}"
-                );
+                assert_eq!(made, if n == 1 { zeroed.clone() } else { wanted.clone() }, "way {n} of {filled}");
             }
         }
     }

@@ -24,13 +24,13 @@ use core::arch::x86_64::{__mmask8, _mm512_mask_blend_epi64, _mm512_setzero_si512
 use super::key::Pair;
 use super::{PrivateJob, PublicJob, RsaOutcome};
 use crate::isa::Avx512;
-use crate::montgomery::kernel::{WAYS, Number, zero};
-use crate::montgomery::ways::{
-    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, way_jobs, multiply_add, scatter,
-    to_bytes,
-};
+use crate::montgomery::kernel::{Number, WAYS, zero};
 use crate::montgomery::reference::Words;
 use crate::montgomery::table::cut;
+use crate::montgomery::ways::{
+    self, Moduli, Scratch, each_eight, from_bytes, gather, is_inner, multiply_add, scatter, to_bytes,
+    way_jobs,
+};
 use crate::montgomery::{AcrossConstants, Constants};
 use crate::wipe::{self, wipe};
 
@@ -156,9 +156,7 @@ fn private_batch<const H: usize, const N: usize, const W: usize, const E: usize>
                 continue;
             }
             let primes: [&Constants; WAYS] =
-                core::array::from_fn(
-                    |way| if is_q(way) { &secret[way].q_ways } else { &secret[way].p_ways },
-                );
+                core::array::from_fn(|way| if is_q(way) { &secret[way].q_ways } else { &secret[way].p_ways });
             let mut digits = [[0; WAYS]; DIGITS_MAX];
             let digits = &mut digits[..public[0].bits().div_ceil(2 * W)];
             for (way, secret) in secret.iter().enumerate() {

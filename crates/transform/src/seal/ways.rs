@@ -6,7 +6,7 @@
 
 use super::generic::{PAGE_CHUNKS, State, rest};
 use super::{Key, ZERO};
-use crate::cipher_ways::{Alone, CHUNK, WaysKernel, Rows};
+use crate::cipher_ways::{Alone, CHUNK, Rows, WaysKernel};
 use crate::isa::{Avx2, Avx512};
 use crate::schedule::Schedule;
 use crate::simd::avx2::Y;

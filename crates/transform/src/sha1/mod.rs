@@ -58,9 +58,7 @@ pub(crate) static HASH: Hash = Hash {
             widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
             drive: drive_avx512::<ways::Sha1, 5>,
         }),
-        (_, Some(_)) => {
-            Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<ways::Sha1, 5> })
-        }
+        (_, Some(_)) => Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<ways::Sha1, 5> }),
         _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]

@@ -54,11 +54,7 @@ pub(crate) static HASH: Hash = hash("sha256", INITIAL, kernels::<ways::Sha256>);
 /// Its digest is the first seven words of the state.
 pub(crate) static HASH_224: Hash = hash("sha224", INITIAL_224, kernels::<ways::Sha224>);
 
-const fn hash(
-    name: &'static str,
-    initial: [u32; 8],
-    ways: fn(Features, usize) -> Option<HashWays>,
-) -> Hash {
+const fn hash(name: &'static str, initial: [u32; 8], ways: fn(Features, usize) -> Option<HashWays>) -> Hash {
     Hash {
         name,
         initial,
@@ -103,9 +99,7 @@ fn kernels<R: Rounds<8>>(features: Features, messages: usize) -> Option<HashWays
             widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
             drive: drive_avx512::<R, 8>,
         }),
-        (_, Some(_), _) => {
-            Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<R, 8> })
-        }
+        (_, Some(_), _) => Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<R, 8> }),
         _ => None,
     }
 }

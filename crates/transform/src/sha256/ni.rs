@@ -10,7 +10,7 @@
 use core::arch::x86_64::*;
 
 use super::CONSTANTS;
-use crate::hash::ways::{WaysState, MAX_WAYS, Rows, Width};
+use crate::hash::ways::{MAX_WAYS, Rows, WaysState, Width};
 
 /// Two messages side by side.
 pub(crate) const PAIR: Width = Width { ways: 2, absorb: absorb_pair, outer: outer_pair };

@@ -5,7 +5,7 @@
 
 use super::CONSTANTS;
 use crate::hash::Hash;
-use crate::hash::ways::{self, Rounds, ways_kernels, load_half};
+use crate::hash::ways::{self, Rounds, load_half, ways_kernels};
 use crate::simd::Words;
 
 #[inline(always)]

@@ -18,7 +18,7 @@ use crate::hash;
 use crate::isa::{Features, Tier};
 use crate::job::DigestJob;
 use crate::keccak::{self, SHA3_256 as SPONGE_256, SHA3_512 as SPONGE_512, Sponge, reference};
-use crate::order::{WaysCost, Totals};
+use crate::order::{Totals, WaysCost};
 
 /// A function of the family.
 struct Function {

@@ -16,7 +16,7 @@ use crate::facts::{ByteOrder, Facts, Standing};
 use crate::hash;
 use crate::isa::{Features, Tier};
 use crate::key::OwnKey;
-use crate::order::{WaysCost, Totals};
+use crate::order::{Totals, WaysCost};
 
 /// SHA-384 as the catalogue knows it.
 pub(crate) static SHA384: DigestDescriptor = DigestDescriptor {

@@ -139,9 +139,8 @@ impl Words for Z {
     /// `rows` has sixteen pointers, with 32 readable bytes at each plus `offset`. The CPU has AVX-512 F.
     #[inline(always)]
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
-        let half = |way: usize| {
-            op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(way)).add(offset).cast())))
-        };
+        let half =
+            |way: usize| op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(way)).add(offset).cast())));
         let mut ways = [<Self as Words>::splat(0); 8];
         for (l, pair) in ways.iter_mut().enumerate() {
             let way = l % 4 + 8 * (l / 4);

@@ -10,10 +10,10 @@
 
 mod operation;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod ways;
 pub(crate) mod library;
 pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;

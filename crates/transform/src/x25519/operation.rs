@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 use super::{Agreement, PublicOf, X25519_BYTES, X25519Key, library, reference};
 use crate::algorithm::Asymmetric;
 use crate::asymmetric::{
-    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, WaysCosts,
-    Refusal, Task, accepted, random,
+    ASYMMETRIC_WAYS, Answer, AsymmetricDescriptor, AsymmetricFacts, AsymmetricStep, Class, Refusal, Task,
+    WaysCosts, accepted, random,
 };
 use crate::descriptor::{PeerNames, Promise};
 use crate::facts::Standing;

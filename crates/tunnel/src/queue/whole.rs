@@ -5,7 +5,7 @@
 
 use sealane_ipsec::marks::Ecn;
 use sealane_port::tun::WHOLE_BYTES;
-use sealane_wire::{Ipv4, protocol, gso::Pieces, virtio::VIRTIO_BYTES};
+use sealane_wire::{Ipv4, gso::Pieces, protocol, virtio::VIRTIO_BYTES};
 
 use super::{LIMIT_BYTES, fair::Parcel};
 

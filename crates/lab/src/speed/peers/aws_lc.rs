@@ -1,7 +1,7 @@
 //! AWS-LC through aws-lc-rs, the library that `cp` itself uses.
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Runner, Sealed, Task, Handler, iv, nonce, one_by_one, parts};
+use super::super::work::{AAD, Handler, Runner, Sealed, Task, iv, nonce, one_by_one, parts};
 use super::Peer;
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{

@@ -12,7 +12,7 @@ mod rust_crypto;
 
 use super::SpeedError;
 use super::peer::Peer;
-use super::public_key::work::{StepTask, Ours};
+use super::public_key::work::{Ours, StepTask};
 use super::work::Runner;
 use sealane_transform::{Algorithm, Asymmetric};
 

@@ -1,7 +1,7 @@
 //! The RustCrypto crates: portable code, with AES and SHA instructions if a crate detects them.
 
 use super::super::SpeedError;
-use super::super::work::{Runner, Task, Handler, iv, one_by_one};
+use super::super::work::{Handler, Runner, Task, iv, one_by_one};
 use super::Peer;
 use cipher::block_padding::NoPadding;
 use cipher::consts::{U12, U16, U20};

@@ -19,7 +19,7 @@ use crate::experiment::Profile;
 use sealane_transform::{ASYMMETRIC_WAYS, Asymmetric, Isa, Kernels, Tier};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
-use work::{StepTask, Ours};
+use work::{Ours, StepTask};
 
 /// The maximum number of operations at a time: each has a key of its own.
 pub const OPERATIONS_MAX: usize = 1024;

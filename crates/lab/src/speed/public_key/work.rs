@@ -5,7 +5,7 @@
 //! with those of AWS-LC.
 
 use super::super::SpeedError;
-use super::super::work::{Done, Runner, Share, Handler};
+use super::super::work::{Done, Handler, Runner, Share};
 use super::samples::Samples;
 use sealane_transform::{Asymmetric, AsymmetricJob, Kernels, Tier};
 use std::hint::black_box;

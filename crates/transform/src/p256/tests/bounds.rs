@@ -8,9 +8,9 @@ use crate::p256::comb::{integer_of, limbs_of};
 use crate::p256::curve::{Projective, public_point};
 use crate::p256::field::{Element, Order, Prime, Product, Ring, Square, pair};
 use crate::p256::integer::{Modulus, N, P, U256};
-use crate::p256::ways::{affine, get, put};
 use crate::p256::multiply::{Inverse, invert, multiply_base};
 use crate::p256::points::{AffinePoint, Point, Signs, add_affine, double};
+use crate::p256::ways::{affine, get, put};
 
 /// Returns the number in all ways plus a multiple of the modulus.
 #[target_feature(enable = "avx512f,avx512ifma,avx512bw,avx512dq,avx512vl")]

@@ -8,7 +8,7 @@ mod ffi;
 
 use super::super::SpeedError;
 use super::super::public_key::work::StepTask;
-use super::super::work::{Done, Runner, Handler};
+use super::super::work::{Done, Handler, Runner};
 use super::Peer;
 use super::openssl::{KEYS, Key, Kind, OpenSsl};
 use ffi::{Call, Column, CryptoMb, Function, WAYS};

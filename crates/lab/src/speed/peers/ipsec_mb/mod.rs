@@ -6,7 +6,7 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Arena, Cursor, Runner, Task, Handler};
+use super::super::work::{AAD, Arena, Cursor, Handler, Runner, Task};
 use super::Peer;
 use ffi::{Hash, IpsecMb, Key, Manager};
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};

@@ -8,7 +8,7 @@ mod keys;
 
 use super::super::SpeedError;
 use super::super::public_key::work::StepTask;
-use super::super::work::{AAD, Done, Runner, Sealed, Task, Handler, iv, nonce, one_by_one, parts};
+use super::super::work::{AAD, Done, Handler, Runner, Sealed, Task, iv, nonce, one_by_one, parts};
 use super::Peer;
 pub(super) use ffi::OpenSsl;
 use ffi::{DIGEST_BYTES_MAX, TAG_BYTES};
