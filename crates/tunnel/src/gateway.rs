@@ -12,19 +12,15 @@ mod housekeeping;
 use std::{
     cell::RefCell,
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, TcpListener},
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{self, Command},
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::atomic::AtomicBool,
     thread,
     time::Instant,
 };
 
-use rustix::{
-    process::{getpriority_process, setpriority_process},
-    thread::gettid,
-};
 use sealane_engine::{Engine, EngineChoice, Implementations};
 use sealane_ipsec::{key_maker::KeyMaker, policy::PeerId, suite::Suite};
 use sealane_lanes::Bells;
@@ -34,7 +30,7 @@ use sealane_port::tun::{Options, Tun};
 use self::{
     directions::Directions,
     ends::{Ends, Parties},
-    housekeeping::{Caller, Minder, keep, reload, speak_ike},
+    housekeeping::{Caller, Housekeeper, Minder, speak_ike},
 };
 use crate::{
     control::{self, Listener},
@@ -59,10 +55,6 @@ use crate::{
     streams::{Inward, Server, Streams},
     watched::Watched,
 };
-
-/// The additional niceness of the housekeeper, and of the threads that it starts for calls: lanes run before it where processors are
-/// scarce, so that a flood of strangers costs few packets, and the housekeeper still gets a quarter of a processor.
-const HOUSEKEEPING_NICENESS: i32 = 5;
 
 /// Reasons why a gateway does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -216,65 +208,35 @@ pub fn run(
     resolve: impl Fn(&[IpAddr], &[String]),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
-    let Settings { site, path, is_reload_wanted, lanes, allowed, implementations, .. } = *settings;
-    let Settings { engine, control_folder, identity, keeper, .. } = *settings;
+    let Settings { site, is_reload_wanted, lanes, allowed, implementations, .. } = *settings;
+    let Settings { engine, control_folder, identity, .. } = *settings;
     let begun = Instant::now();
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
-    let bells = Bells::new(1).map_err(GatewayError::Lane)?;
-    let peers = Peers::new(site, begun, bells);
-    let tcp_ports = site.tcp_ports();
-    let peers = match tcp_ports.is_empty() {
-        true => peers,
-        false => peers.with_streams(Streams::new().map_err(GatewayError::Lane)?),
-    };
+    let peers = peers(site, begun)?;
     let threads = Lanes::default();
-    let (negotiated, contents) = ike::configured(site, identity)?;
-    let mut files = Files::new(path, identity, site, &contents, begun);
-    drop(contents);
-    let mut manuals = Manuals::default();
-    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
-        manuals.install(implementations, &peers, id, peer, allowed, begun)?;
-    }
+    let (negotiated, files) = read_files(settings, begun)?;
+    let manuals = manuals(settings, &peers, begun)?;
     // The keeper is started first, before there is anything that it could inherit. It is dropped last, so a gateway
     // that does not start leaves nothing behind.
-    let keeper = Keeper::start(keeper()).map_err(GatewayError::Keeper)?;
-    keeper.watch(&Watched::new(path, site, identity))?;
+    let keeper = start_keeper(settings)?;
     let calls = calls(site, identity, implementations, &peers, &threads)?;
     names::look_up_first(site, &peers);
-    let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
-    let queues = site.queues.get().into();
-    let options = Options { room: outward::room(site), queues, ..Options::new(&site.device) };
-    let tuns = Tun::open_queues(&options).map_err(tun_error)?;
-    let device = tuns.1.name().to_owned();
-    let wanted = Wanted::of(site, &device);
-    let mark = wanted.mark();
+    let (device, tuns) = open_device(site)?;
+    let (mark, warnings) = set_up_host(site, &device, &keeper, control_folder)?;
     let calls = calls.map(|calls| if mark.is_some() { calls.marked_by(&keeper) } else { calls });
-    control::make_folder(control_folder).map_err(GatewayError::Control)?;
-    let warnings = keeper.set_up(&wanted, control_folder)?;
-    let parties = Parties { have_calls: calls.is_some(), speak_ike: !negotiated.is_empty(), tcp_ports, mark };
+    let parties = Parties { have_calls: calls.is_some(), speak_ike: !negotiated.is_empty(), mark };
     let Ends { handles, from_streams, heard, dummies, called, streams, spoken } =
         Ends::open(site, tuns, parties)?;
     let paths = Paths::new(mark, begun);
     // The device is ours, so no other gateway creates this socket.
     let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);
-    let account = privilege::account().map_err(GatewayError::Privileges)?;
-    // Another user is not allowed to create a socket in root's folder.
-    let bound = account.map(|_| bind()).transpose()?;
-    privilege::give_up(account).map_err(GatewayError::Privileges)?;
+    let bound = give_up_privileges(bind)?;
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
     let lanes = lanes.map_or_else(|| lanes_of(site, &*engine), NonZeroUsize::get);
     let mut directions = Directions::new(handles, &peers, &*engine, lanes).map_err(GatewayError::Engine)?;
     let queue = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Engine)?;
     let dummies = RefCell::new(Dummies::new(queue, dummies, site));
-    let streamed = match peers.streams() {
-        Some(all) => {
-            let queue = engine.queue(LOADS).map_err(GatewayError::Engine)?;
-            let inward = Inward::new(&peers, queue, from_streams);
-            let marks = mark.map(|_| &keeper);
-            Some(Server::new(&peers, all, streams, marks, &threads, inward))
-        }
-        None => None,
-    };
+    let streamed = server(&peers, &*engine, (streams, from_streams), mark.map(|_| &keeper), &threads)?;
     take_signals();
     // A gateway that keeps its user creates the socket only now, so that an earlier signal leaves none behind.
     let control = bound.map_or_else(bind, Ok)?;
@@ -285,16 +247,10 @@ pub fn run(
             threads.begin(scope, "streams".to_owned(), move || server.run(scope));
         }
         if let (Some(calls), Some(called)) = (&calls, &called) {
-            let say = &say;
-            let life = move || {
-                calls.hold_strangers(scope, called, say);
-                Ok(())
-            };
-            threads.begin(scope, "calls".to_owned(), life);
+            begin_calls(scope, &threads, calls, called, &say);
         }
         up(&device);
         warnings.iter().for_each(|warning| say(warning));
-        let minder = RefCell::new(Minder::new(site, &peers, &heard, paths, &dummies));
         let mut makers: Vec<Box<dyn KeyMaker + '_>> = vec![Box::new(manuals)];
         if let Some(calls) = &calls {
             makers.push(Box::new(Caller::new(calls, scope, &peers, &say, &dummies)));
@@ -305,34 +261,122 @@ pub fn run(
             .map(|routes| speak_ike(site, (&peers, implementations), negotiated, routes, &keeper, &resolve));
         makers.extend(ike.iter().map(|ike| Box::new(ike.clone()) as _));
         let mut makers = Makers::new(makers, carrier, &peers);
-        // If this is refused, a flood takes time from the lanes. The program's own niceness counts, too.
-        let niceness = getpriority_process(None).unwrap_or_default() + HOUSEKEEPING_NICENESS;
-        let _ = setpriority_process(Some(gettid()), niceness);
+        let housekeeper = Housekeeper {
+            control: &control,
+            keeper: &keeper,
+            peers: &peers,
+            threads: &threads,
+            files,
+            is_reload_wanted,
+            minder: Minder::new(site, &peers, &heard, paths, &dummies),
+            ike,
+        };
+        let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
         threads.guard("housekeeping", || {
-            let is_ended = || {
-                if keeper.is_gone() {
-                    // Nobody would restore routes that vanish, or remove them at the end.
-                    threads.fail("keeping the host's routes", "its process has ended");
-                }
-                is_ended() || threads.failure().is_some()
-            };
-            let mind = |now| minder.borrow_mut().look(now, &say);
-            let reload = |is_asked: bool, now| {
-                let is_asked = is_asked | is_reload_wanted.swap(false, SeqCst);
-                let is_wanted = is_asked | files.have_changed(&keeper, now);
-                let outcome =
-                    is_wanted.then(|| reload(&mut files, &keeper, &peers, &minder, ike.as_ref(), now))?;
-                // Files that are the same again are worth no words, unless somebody asked.
-                let is_worth = is_asked || !matches!(outcome, Ok((_, true)));
-                is_worth.then(|| outcome.map(|(words, _)| words))
-            };
-            let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
-            keep(&control, &mut makers, &peers, (mind, reload), is_ended, status, &say);
+            housekeeper.keep(&mut makers, is_ended, status, &say);
             Ok(())
         });
         drop(control);
         end(&threads, &keeper, &device, &say)
     })
+}
+
+/// Returns the state of the peers of `site`, with the streams by which they may come.
+fn peers(site: &Site, begun: Instant) -> Result<Peers, GatewayError> {
+    let peers = Peers::new(site, begun, Bells::new(1).map_err(GatewayError::Lane)?);
+    match site.tcp_ports().is_empty() {
+        true => Ok(peers),
+        false => Ok(peers.with_streams(Streams::new().map_err(GatewayError::Lane)?)),
+    }
+}
+
+/// Reads the files that the site file names. Returns the peers that negotiate, and the files for when they change.
+fn read_files(
+    settings: &Settings<'_>,
+    begun: Instant,
+) -> Result<(Vec<(PeerId, sealane_ike::Peer)>, Files), GatewayError> {
+    let Settings { site, path, identity, .. } = *settings;
+    let (negotiated, contents) = ike::configured(site, identity)?;
+    Ok((negotiated, Files::new(path, identity, site, &contents, begun)))
+}
+
+/// Returns the maker of the associations whose keys come from files, which it has installed.
+fn manuals(settings: &Settings<'_>, peers: &Peers, begun: Instant) -> Result<Manuals, GatewayError> {
+    let mut manuals = Manuals::default();
+    for (id, peer) in (0..).map(PeerId).zip(&settings.site.peers) {
+        manuals.install(settings.implementations, peers, id, peer, settings.allowed, begun)?;
+    }
+    Ok(manuals)
+}
+
+/// Starts the process that keeps the host's state, and tells it which files the gateway reads again.
+fn start_keeper(settings: &Settings<'_>) -> Result<Keeper, GatewayError> {
+    let Settings { site, path, identity, keeper, .. } = *settings;
+    let keeper = Keeper::start(keeper()).map_err(GatewayError::Keeper)?;
+    keeper.watch(&Watched::new(path, site, identity))?;
+    Ok(keeper)
+}
+
+/// Opens the queues of the device. Returns its name, and the handles that read and the one that writes.
+fn open_device(site: &Site) -> Result<(String, (Vec<Tun>, Tun)), GatewayError> {
+    let queues = site.queues.get().into();
+    let options = Options { room: outward::room(site), queues, ..Options::new(&site.device) };
+    let tuns = Tun::open_queues(&options)
+        .map_err(|source| GatewayError::Tun { device: site.device.clone(), source })?;
+    Ok((tuns.1.name().to_owned(), tuns))
+}
+
+/// Has the keeper set on the host what the site wants beside its device. Returns the mark that packets carry outside, if they carry one,
+/// and warnings for the operator.
+fn set_up_host(
+    site: &Site,
+    device: &str,
+    keeper: &Keeper,
+    control_folder: &Path,
+) -> Result<(Option<u32>, Vec<String>), GatewayError> {
+    let wanted = Wanted::of(site, device);
+    control::make_folder(control_folder).map_err(GatewayError::Control)?;
+    Ok((wanted.mark(), keeper.set_up(&wanted, control_folder)?))
+}
+
+/// Gives the capabilities up, and becomes the other user if there is one for gateways: then the control socket is returned, which that
+/// user is not allowed to create in root's folder.
+fn give_up_privileges(
+    bind: impl FnOnce() -> Result<Listener, GatewayError>,
+) -> Result<Option<Listener>, GatewayError> {
+    let account = privilege::account().map_err(GatewayError::Privileges)?;
+    let bound = account.map(|_| bind()).transpose()?;
+    privilege::give_up(account).map_err(GatewayError::Privileges)?;
+    Ok(bound)
+}
+
+/// Returns the server of the peers' streams, if any may come: they come at the listeners, and their packets go to the device.
+fn server<'a>(
+    peers: &'a Peers,
+    engine: &dyn Engine,
+    (listeners, device): (Vec<TcpListener>, Tun),
+    marks: Option<&'a Keeper>,
+    threads: &'a Lanes,
+) -> Result<Option<Server<'a>>, GatewayError> {
+    let Some(streams) = peers.streams() else { return Ok(None) };
+    let queue = engine.queue(LOADS).map_err(GatewayError::Engine)?;
+    let inward = Inward::new(peers, queue, device);
+    Ok(Some(Server::new(peers, streams, listeners, marks, threads, inward)))
+}
+
+/// Starts the thread that takes calls at `called`.
+fn begin_calls<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    threads: &'scope Lanes,
+    calls: &'scope Calls<'_>,
+    called: &'scope TcpListener,
+    say: &'scope (impl Fn(&str) + Sync),
+) {
+    let life = move || {
+        calls.hold_strangers(scope, called, say);
+        Ok(())
+    };
+    threads.begin(scope, "calls".to_owned(), life);
 }
 
 /// Takes back what the gateway has set on the host, and ends the process: lanes sleep in system calls on descriptors that are closed

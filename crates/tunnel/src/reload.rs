@@ -125,6 +125,33 @@ fn fixed(old: &Site, new: &Site) -> Option<&'static str> {
     named.or_else(|| (bare(old) != bare(new)).then_some("a property beside the peers"))
 }
 
+/// The peers in use and those that were, by which the peers of the file as it is now are recognised.
+struct InUse<'a> {
+    by_name: BTreeMap<&'a str, (PeerId, &'a PeerSite)>,
+    gone: &'a [(PeerId, PeerSite)],
+}
+
+impl<'a> InUse<'a> {
+    fn of(files: &'a Files) -> Self {
+        let by_name = files.peers().map(|(id, peer)| (&*peer.name, (id, peer))).collect();
+        Self { by_name, gone: &files.gone }
+    }
+
+    /// Returns the place of a peer that is as it was.
+    fn same(&self, peer: &PeerSite) -> Option<PeerId> {
+        self.by_name.get(&*peer.name).filter(|(_, own)| *own == peer).map(|(id, _)| *id)
+    }
+
+    /// Returns the place of a peer that comes back as it was.
+    fn returns(&self, peer: &PeerSite) -> Option<PeerId> {
+        self.gone.iter().find(|(_, own)| own == peer).map(|(id, _)| *id)
+    }
+}
+
+fn is_ike(peer: &PeerSite) -> bool {
+    matches!(peer.keys, Keys::Ike(_))
+}
+
 impl Files {
     /// Returns the files of a gateway that starts; `contents` is what was read.
     pub fn new(path: &Path, own_key: Option<&Path>, site: &Site, contents: &Contents, now: Instant) -> Self {
@@ -181,55 +208,18 @@ impl Files {
         // A change after this is noticed later.
         let contents = bundle.contents()?;
         let site = Site::parse(&self.path, &bundle.site).map_err(|error| error.to_string())?;
-        if let Some(what) = fixed(&self.site, &site) {
-            return Err(format!("{}: {what} has changed, which takes a restart", self.path.display()));
+        let used = InUse::of(self);
+        let kept: BTreeSet<PeerId> = site.peers.iter().filter_map(|peer| used.same(peer)).collect();
+        if let Some(why) = self.takes_restart(&site, &used, &kept) {
+            return Err(format!("{}: {why}", self.path.display()));
         }
-        let old: BTreeMap<&str, (PeerId, &PeerSite)> =
-            self.places.iter().zip(&self.site.peers).map(|(id, peer)| (&*peer.name, (*id, peer))).collect();
-        let is_ike = |peer: &PeerSite| matches!(peer.keys, Keys::Ike(_));
-        let same = |peer: &PeerSite| old.get(&*peer.name).filter(|(_, own)| *own == peer).map(|(id, _)| *id);
-        let kept: BTreeSet<PeerId> = site.peers.iter().filter_map(same).collect();
-        let fixed = site.peers.iter().find(|peer| !is_ike(peer) && same(peer).is_none());
-        let lost = self.peers().find(|(id, peer)| !is_ike(peer) && !kept.contains(id)).map(|(_, peer)| peer);
-        if let Some(peer) = fixed.or(lost) {
-            return Err(format!(
-                "{}: peer {:?} has changed, and peers with `key` or keys from files take a restart",
-                self.path.display(),
-                peer.name
-            ));
-        }
-        let has_ike = |site: &Site| site.peers.iter().any(is_ike);
-        let room = outward::room(&site);
-        let fits = room.headroom_bytes <= self.room.headroom_bytes
-            && room.align_bytes <= self.room.align_bytes
-            && room.tailroom_bytes <= self.room.tailroom_bytes;
-        if !fits || has_ike(&site) && !has_ike(&self.site) {
-            return Err(format!(
-                "{}: its new proposals, or its first peer with `ike`, take a restart",
-                self.path.display()
-            ));
-        }
-        let returns = |peer: &PeerSite| self.gone.iter().find(|(_, own)| own == peer).map(|(id, _)| *id);
-        let new = site.peers.iter().filter(|peer| same(peer).is_none() && returns(peer).is_none()).count();
-        if new > places.room() {
+        let is_new = |peer: &&PeerSite| used.same(peer).is_none() && used.returns(peer).is_none();
+        if site.peers.iter().filter(is_new).count() > places.room() {
             return Err("there is no room for more peers: restart the gateway".to_owned());
         }
         // Everything is read before anything changes.
         let digests = digests(&contents);
-        let own_key = site.identity.as_deref().or(self.own_key.as_deref());
-        let has_new_files = |peer: &PeerSite| match &peer.keys {
-            Keys::Ike(ike) => {
-                ike.proof.files(own_key).iter().any(|path| self.digests.get(path) != digests.get(path))
-            }
-            _ => false,
-        };
-        let mut reader = Reader::of(contents, own_key);
-        let mut made = Vec::new();
-        for peer in &site.peers {
-            let is_needed = is_ike(peer) && (same(peer).is_none() || has_new_files(peer));
-            let of_peer = is_needed.then(|| configured_peer(&site, peer, &mut reader));
-            made.push(of_peer.transpose().map_err(|error| error.to_string())?);
-        }
+        let made = self.made(&site, &used, contents, &digests)?;
         let wanted = Wanted::of(&site, &self.site.device);
         // The keeper repairs by itself what has vanished, and says so.
         let notes = match wanted == Wanted::of(&self.site, &self.site.device) {
@@ -240,7 +230,7 @@ impl Files {
         changes.removed.extend(self.places.iter().filter(|id| !kept.contains(id)));
         let mut ids = Vec::new();
         for (peer, made) in site.peers.iter().zip(made) {
-            let id = match (same(peer), returns(peer)) {
+            let id = match (used.same(peer), used.returns(peer)) {
                 (Some(id), _) => {
                     changes.renewed.extend(made.into_iter().flatten().map(|peer| (id, peer)));
                     ids.push(id);
@@ -262,5 +252,51 @@ impl Files {
         (self.site, self.places, self.digests) = (site, ids, digests);
         let words = format!("{} is read again; {}", self.path.display(), changes.words());
         Ok((changes, std::iter::once(words).chain(notes).collect()))
+    }
+
+    /// Returns the reason why a running gateway cannot change to `site`, of whose peers `kept` are as they were.
+    fn takes_restart(&self, site: &Site, used: &InUse<'_>, kept: &BTreeSet<PeerId>) -> Option<String> {
+        if let Some(what) = fixed(&self.site, site) {
+            return Some(format!("{what} has changed, which takes a restart"));
+        }
+        let fixed = site.peers.iter().find(|peer| !is_ike(peer) && used.same(peer).is_none());
+        let lost = self.peers().find(|(id, peer)| !is_ike(peer) && !kept.contains(id)).map(|(_, peer)| peer);
+        if let Some(peer) = fixed.or(lost) {
+            return Some(format!(
+                "peer {:?} has changed, and peers with `key` or keys from files take a restart",
+                peer.name
+            ));
+        }
+        let has_ike = |site: &Site| site.peers.iter().any(is_ike);
+        let room = outward::room(site);
+        let fits = room.headroom_bytes <= self.room.headroom_bytes
+            && room.align_bytes <= self.room.align_bytes
+            && room.tailroom_bytes <= self.room.tailroom_bytes;
+        (!fits || has_ike(site) && !has_ike(&self.site))
+            .then(|| "its new proposals, or its first peer with `ike`, take a restart".to_owned())
+    }
+
+    /// Returns for each peer of `site` what IKE has to know of it, if the peer or one of its files is another than before.
+    fn made(
+        &self,
+        site: &Site,
+        used: &InUse<'_>,
+        contents: Contents,
+        digests: &BTreeMap<PathBuf, [u8; 32]>,
+    ) -> Result<Vec<Option<Vec<Peer>>>, String> {
+        let own_key = site.identity.as_deref().or(self.own_key.as_deref());
+        let has_new_files = |peer: &PeerSite| match &peer.keys {
+            Keys::Ike(ike) => {
+                ike.proof.files(own_key).iter().any(|path| self.digests.get(path) != digests.get(path))
+            }
+            _ => false,
+        };
+        let mut reader = Reader::of(contents, own_key);
+        let of_peer = |peer: &PeerSite| {
+            let is_needed = is_ike(peer) && (used.same(peer).is_none() || has_new_files(peer));
+            let of_peer = is_needed.then(|| configured_peer(site, peer, &mut reader));
+            of_peer.transpose().map_err(|error| error.to_string())
+        };
+        site.peers.iter().map(of_peer).collect()
     }
 }

@@ -64,6 +64,7 @@ mod faults;
 mod hooks;
 pub mod ike;
 pub mod pool;
+mod protocols;
 pub mod queues;
 mod rate;
 mod tcp;
@@ -91,10 +92,11 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX, queueing::Queueing};
-use faults::{one_table, own_network, socket_address};
+use faults::{one_table, own_network};
 pub use hooks::Hooks;
 use ike::{IkePeer, RawIke};
 use pool::{Pool, RawPool};
+use protocols::Protocols;
 use tcp::RawTcp;
 pub use transport::Hosts;
 use transport::hosts;
@@ -414,57 +416,11 @@ impl Site {
             one_table(&place)
                 .unwrap_or_else(|| place.error(error.span().map(|span| span.start), error.message()))
         })?;
-        let device = raw.device.get_ref().clone();
-        // IFNAMSIZ is 16 including the terminator; the kernel accepts no slash and no space.
-        let is_name = (1..16).contains(&device.len())
-            && device.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-            && !matches!(&*device, "." | "..");
-        if !is_name {
-            let message = "a device name has 1 to 15 letters, digits, dots, dashes or underscores";
-            return Err(place.error(Some(raw.device.span().start), message));
-        }
-        let mtu = match &raw.mtu {
-            Some(mtu) if !(1280..=65_000).contains(mtu.get_ref()) => {
-                return Err(place.error(Some(mtu.span().start), "an MTU is from 1280 to 65000 bytes"));
-            }
-            Some(mtu) => *mtu.get_ref(),
-            None => MTU_DEFAULT,
-        };
+        let device = device(&place, &raw.device)?;
+        let mtu = mtu(&place, raw.mtu.as_ref())?;
         let addresses: Vec<(IpAddr, u8)> =
             raw.addresses.iter().map(|word| address(&place, word)).collect::<Result<_, _>>()?;
-        let listen = socket_address(&place, &raw.listen)?;
-        let encapsulation = choice(
-            &place,
-            raw.encapsulation.as_ref(),
-            &[("udp", Encapsulation::Udp), ("none", Encapsulation::None)],
-            "an encapsulation is \"udp\" or \"none\"",
-        )?;
-        let protocol = choice(
-            &place,
-            raw.protocol.as_ref(),
-            &[("esp", Protocol::Esp), ("ah", Protocol::Ah)],
-            "a protocol is \"esp\" or \"ah\"",
-        )?;
-        if let (Protocol::Ah, Some(word)) = (protocol, &raw.protocol) {
-            if encapsulation == Encapsulation::Udp {
-                let message = "AH does not travel in UDP (RFC 3948): say encapsulation = \"none\" too";
-                return Err(place.error(Some(word.span().start), message));
-            }
-            if listen.ip().is_unspecified() {
-                let message = "AH covers the gateway's address: listen on that one, not on all";
-                return Err(place.error(Some(raw.listen.span().start), message));
-            }
-        }
-        let direct = raw.direct.as_ref().filter(|word| *word.get_ref());
-        if let Some(word) = direct {
-            let is_esp = encapsulation == Encapsulation::None && protocol == Protocol::Esp;
-            if !is_esp || listen.is_ipv6() {
-                let message = "only ESP as a protocol of its own goes directly, over IPv4: say encapsulation = \"none\" \
-                               too, and listen on an IPv4 address";
-                return Err(place.error(Some(word.span().start), message));
-            }
-        }
-        let is_direct = direct.is_some();
+        let Protocols { listen, encapsulation, protocol, is_direct } = protocols::read(&place, &raw)?;
         if raw.peers.len() > PEERS_MAX {
             return Err(place.error(None, format_args!("more than {PEERS_MAX} peers")));
         }
@@ -501,16 +457,8 @@ impl Site {
             own_network(&place, raw.get_ref(), &peer, &site.addresses)?;
             site.peers.push(peer);
         }
-        if let (Some(word), None) = (raw.masquerade.as_ref().filter(|word| *word.get_ref()), &raw.pool) {
-            let message = "it is for clients with addresses of a pool: there is no `[pool]`";
-            return Err(place.error(Some(word.span().start), message));
-        }
+        needed_pool(&place, &raw, &site)?;
         site.forwards = raw.forwarding.unwrap_or_else(|| !site.other_networks().is_empty());
-        if let (Some(pool), false) = (&raw.pool, site.peers.iter().any(PeerSite::is_many)) {
-            let message =
-                "nobody gets addresses of the pool: clients need a peer with `ike = { any = true, … }`";
-            return Err(place.error(Some(pool.span().start), message));
-        }
         Ok(site)
     }
 
@@ -541,6 +489,44 @@ impl Site {
         }
         Self::parse(path, &text).map(|site| (site, text))
     }
+}
+
+/// Returns the name of a device.
+fn device(place: &Text<'_>, word: &Spanned<String>) -> Result<String, SiteError> {
+    let device = word.get_ref();
+    // IFNAMSIZ is 16 including the terminator; the kernel accepts no slash and no space.
+    let is_name = (1..16).contains(&device.len())
+        && device.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && !matches!(&**device, "." | "..");
+    if !is_name {
+        let message = "a device name has 1 to 15 letters, digits, dots, dashes or underscores";
+        return Err(place.error(Some(word.span().start), message));
+    }
+    Ok(device.clone())
+}
+
+/// Returns the limit of inner packets in bytes.
+fn mtu(place: &Text<'_>, word: Option<&Spanned<u16>>) -> Result<u16, SiteError> {
+    match word {
+        Some(mtu) if !(1280..=65_000).contains(mtu.get_ref()) => {
+            Err(place.error(Some(mtu.span().start), "an MTU is from 1280 to 65000 bytes"))
+        }
+        Some(mtu) => Ok(*mtu.get_ref()),
+        None => Ok(MTU_DEFAULT),
+    }
+}
+
+/// Refuses a pool that no peer takes addresses from, and address translation without a pool.
+fn needed_pool(place: &Text<'_>, raw: &RawSite, site: &Site) -> Result<(), SiteError> {
+    if let (Some(word), None) = (raw.masquerade.as_ref().filter(|word| *word.get_ref()), &raw.pool) {
+        let message = "it is for clients with addresses of a pool: there is no `[pool]`";
+        return Err(place.error(Some(word.span().start), message));
+    }
+    if let (Some(pool), false) = (&raw.pool, site.peers.iter().any(PeerSite::is_many)) {
+        let message = "nobody gets addresses of the pool: clients need a peer with `ike = { any = true, … }`";
+        return Err(place.error(Some(pool.span().start), message));
+    }
+    Ok(())
 }
 
 /// Returns an address with the bits of its network.

@@ -258,6 +258,66 @@ fn ike(agreement: &Agreement, has_ports: bool, now: Instant) -> IkeStatus {
     }
 }
 
+impl PeerStatus {
+    /// Adds the lines about the peer to a text for people.
+    fn add_to(&self, text: &mut String) {
+        let unknown = if self.is_many { "any client" } else { "not connected yet" };
+        let place = self.endpoint.as_deref().unwrap_or(unknown);
+        let heard = self.silent_s.map_or_else(
+            || "never heard from".to_owned(),
+            |silence| format!("last packet {silence:.1} s ago"),
+        );
+        let _ = writeln!(text, "\n{}  {place}, {heard}", self.name);
+        let _ = writeln!(text, "  networks  {}", self.networks.join(", "));
+        if let Some(problem) = &self.problem {
+            let _ = writeln!(text, "  problem   {problem}");
+        }
+        if let Some(seconds) = self.handshake_s {
+            let _ = writeln!(text, "  keys      agreed {seconds} s ago");
+        }
+        let until = |left: Option<u64>| left.map_or_else(String::new, |s| format!(", rekey in {s} s"));
+        for ike in &self.ike {
+            let IkeStatus { identity, user, addresses, algorithms, age_s, rekey_s, children, .. } = ike;
+            let who = user.as_ref().unwrap_or(identity);
+            let tcp = if ike.transport == "tcp" { ", by TCP" } else { "" };
+            let _ = writeln!(text, "  ike       {who}, {algorithms}, {age_s} s{}{tcp}", until(*rekey_s));
+            if !addresses.is_empty() {
+                let place = ike.endpoint.as_deref().unwrap_or("an unknown place");
+                let _ = writeln!(text, "  address   {}, by way of {place}", addresses.join(", "));
+            }
+            for child in children {
+                let ChildStatus { inbound_spi, traffic, rekey_s, .. } = child;
+                let rekey = until(*rekey_s);
+                let _ = writeln!(text, "  child     {traffic}, in by {inbound_spi:#010x}{rekey}");
+            }
+        }
+        if let Some(direction) = &self.silent_direction {
+            let _ = writeln!(text, "  silent    {direction}");
+        }
+        if let Some(seconds) = self.keepalive_s {
+            let why = if self.is_behind_nat == Some(true) { ", behind a NAT" } else { "" };
+            let _ = writeln!(text, "  alive     after {seconds} s without a packet to it{why}");
+        }
+        let _ = writeln!(text, "  MTU       {} bytes", self.mtu_bytes);
+        let direct = match self.direct_packets {
+            0 => String::new(),
+            packets => format!(", {packets} packets directly"),
+        };
+        let (packets, bytes) = (self.sent_packets, self.sent_bytes);
+        let _ = writeln!(text, "  sent      {packets} packets, {bytes} bytes{direct}");
+        let _ =
+            writeln!(text, "  received  {} packets, {} bytes", self.received_packets, self.received_bytes);
+        for association in &self.associations {
+            let AssociationStatus { direction, spi, suite, code, age_s, packets, .. } = association;
+            let code = code.as_ref().map_or_else(String::new, |code| format!(" by {code}"));
+            let _ = writeln!(
+                text,
+                "  {direction:<3} spi {spi:#010x}  {suite}{code}, {age_s} s, {packets} packets"
+            );
+        }
+    }
+}
+
 impl Status {
     /// Returns the present status of the gateway.
     pub fn of(device: &str, listen: String, begun: Instant, cpu_s: f64, peers: &Peers) -> Self {
@@ -341,63 +401,7 @@ impl Status {
     fn text_with(&self, meaning: impl Fn(&str) -> Option<&'static str>) -> String {
         let mut text = format!("{} listens on {}, up {} s\n", self.device, self.listen, self.up_s);
         for peer in &self.peers {
-            let unknown = if peer.is_many { "any client" } else { "not connected yet" };
-            let place = peer.endpoint.as_deref().unwrap_or(unknown);
-            let heard = peer.silent_s.map_or_else(
-                || "never heard from".to_owned(),
-                |silence| format!("last packet {silence:.1} s ago"),
-            );
-            let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
-            let _ = writeln!(text, "  networks  {}", peer.networks.join(", "));
-            if let Some(problem) = &peer.problem {
-                let _ = writeln!(text, "  problem   {problem}");
-            }
-            if let Some(seconds) = peer.handshake_s {
-                let _ = writeln!(text, "  keys      agreed {seconds} s ago");
-            }
-            let until = |left: Option<u64>| left.map_or_else(String::new, |s| format!(", rekey in {s} s"));
-            for ike in &peer.ike {
-                let IkeStatus { identity, user, addresses, algorithms, age_s, rekey_s, children, .. } = ike;
-                let who = user.as_ref().unwrap_or(identity);
-                let tcp = if ike.transport == "tcp" { ", by TCP" } else { "" };
-                let _ = writeln!(text, "  ike       {who}, {algorithms}, {age_s} s{}{tcp}", until(*rekey_s));
-                if !addresses.is_empty() {
-                    let place = ike.endpoint.as_deref().unwrap_or("an unknown place");
-                    let _ = writeln!(text, "  address   {}, by way of {place}", addresses.join(", "));
-                }
-                for child in children {
-                    let ChildStatus { inbound_spi, traffic, rekey_s, .. } = child;
-                    let rekey = until(*rekey_s);
-                    let _ = writeln!(text, "  child     {traffic}, in by {inbound_spi:#010x}{rekey}");
-                }
-            }
-            if let Some(direction) = &peer.silent_direction {
-                let _ = writeln!(text, "  silent    {direction}");
-            }
-            if let Some(seconds) = peer.keepalive_s {
-                let why = if peer.is_behind_nat == Some(true) { ", behind a NAT" } else { "" };
-                let _ = writeln!(text, "  alive     after {seconds} s without a packet to it{why}");
-            }
-            let _ = writeln!(text, "  MTU       {} bytes", peer.mtu_bytes);
-            let direct = match peer.direct_packets {
-                0 => String::new(),
-                packets => format!(", {packets} packets directly"),
-            };
-            let (packets, bytes) = (peer.sent_packets, peer.sent_bytes);
-            let _ = writeln!(text, "  sent      {packets} packets, {bytes} bytes{direct}");
-            let _ = writeln!(
-                text,
-                "  received  {} packets, {} bytes",
-                peer.received_packets, peer.received_bytes
-            );
-            for association in &peer.associations {
-                let AssociationStatus { direction, spi, suite, code, age_s, packets, .. } = association;
-                let code = code.as_ref().map_or_else(String::new, |code| format!(" by {code}"));
-                let _ = writeln!(
-                    text,
-                    "  {direction:<3} spi {spi:#010x}  {suite}{code}, {age_s} s, {packets} packets"
-                );
-            }
+            peer.add_to(&mut text);
         }
         text += if self.queues.is_empty() { "" } else { "\n" };
         for queue in &self.queues {

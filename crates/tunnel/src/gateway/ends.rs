@@ -25,8 +25,6 @@ pub(super) struct Parties {
     pub(super) have_calls: bool,
     /// Peers that negotiate by IKE.
     pub(super) speak_ike: bool,
-    /// The ports at which peers' streams may come.
-    pub(super) tcp_ports: Vec<u16>,
     /// The mark that all packets carry.
     pub(super) mark: Option<u32>,
 }
@@ -55,14 +53,14 @@ impl Ends {
     /// # Errors
     /// Fails if the system refuses one.
     pub(super) fn open(site: &Site, tuns: (Vec<Tun>, Tun), parties: Parties) -> Result<Self, GatewayError> {
-        let Parties { have_calls, speak_ike, tcp_ports, mark } = parties;
+        let Parties { have_calls, speak_ike, mark } = parties;
         let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
         let outside = Outside::open(site, mark).map_err(listen_error)?;
         let siblings = siblings(&outside, site, mark).map_err(listen_error)?;
         let called = have_calls.then(|| listen(site.listen, mark)).transpose().map_err(listen_error)?;
         // Calls come on the port of `listen`; the first byte of a connection tells what it is.
-        let tcp_ports = tcp_ports.into_iter().filter(|port| called.is_none() || *port != site.listen.port());
-        let streams = tcp_ports.map(|port| {
+        let is_other = |port: &u16| called.is_none() || *port != site.listen.port();
+        let streams = site.tcp_ports().into_iter().filter(is_other).map(|port| {
             let at = SocketAddr::new(site.listen.ip(), port);
             listen(at, mark).map_err(|source| GatewayError::Listen { listen: at, source })
         });

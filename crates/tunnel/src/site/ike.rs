@@ -39,12 +39,15 @@
 //! A gateway that is itself a client has `virtual-addresses = true`, and `user` with `password-file`, or with
 //! `private-key` and `certificate`, if it is to prove itself by EAP.
 
+mod proof;
+
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use sealane_ike::{Families, Identity, Offer};
+use sealane_ike::{Families, Identity, Offer, offer::OfferError};
 use sealane_ipsec::{
     association::{Mode, Protocol},
     esp::Shape,
@@ -285,114 +288,154 @@ pub(super) fn read(
     (networks, mode): (&[Prefix], Mode),
     site: &Site,
 ) -> Result<IkePeer, SiteError> {
+    fit(place, peer, raw, mode, site)?;
+    let OurSide { networks: local_networks, is_virtual, takes_resolvers } = our_side(place, peer, raw, site)?;
     let (at, raw) = (raw.span().start, raw.get_ref());
-    let fail = |at: usize, message: String| Err(place.error(Some(at), message));
-    if site.protocol == Protocol::Ah && raw.any {
-        return fail(at, "clients take ESP: leave out `protocol`".to_owned());
-    }
-    let others = if site.protocol == Protocol::Ah { &raw.esp_proposals } else { &raw.ah_proposals };
-    if let Some(word) = others.first() {
-        let message = "`esp-proposals` are for ESP, and `ah-proposals` for a gateway with protocol = \"ah\"";
-        return fail(word.span().start, message.to_owned());
-    }
-    if site.listen.port() != PORT_DEFAULT {
-        let message =
-            format!("IKE is spoken on UDP ports 500 and {PORT_DEFAULT}: listen on port {PORT_DEFAULT}");
-        return fail(at, message);
-    }
-    if let (Mode::Transport, Some(word), Encapsulation::Udp) = (mode, &peer.mode, site.encapsulation) {
-        let message = "with `ike`, transport mode takes ESP as a protocol of its own: say encapsulation = \"none\", too";
-        return fail(word.span().start, message.to_owned());
-    }
-    if let Some(word) = &peer.suite {
-        return fail(
-            word.span().start,
-            "a peer with `ike` has `esp-proposals` or `ah-proposals` in place of `suite`".to_owned(),
-        );
-    }
-    let is_virtual = raw.virtual_addresses.as_ref().filter(|word| *word.get_ref());
-    if let (Some(word), None) = (is_virtual, &peer.endpoint) {
-        return fail(
-            word.span().start,
-            "we ask for addresses when we begin: give the peer its `endpoint`".to_owned(),
-        );
-    }
-    let peer_dns = raw.peer_dns.as_ref().filter(|word| *word.get_ref());
-    if let (Some(word), None) = (peer_dns, is_virtual) {
-        return fail(
-            word.span().start,
-            "resolvers come with addresses: set `virtual-addresses` too".to_owned(),
-        );
-    }
-    let local_networks = match (is_virtual, raw.local_networks.first()) {
-        (None, _) => local_networks(place, at, raw, site)?,
-        (Some(_), None) => vec![Prefix::ALL_V4, Prefix::ALL_V6],
-        (Some(_), Some(word)) => {
-            let message = "with `virtual-addresses` our side is the address that the peer gives us";
-            return fail(word.span().start, message.to_owned());
-        }
-    };
-    let asks_for = Families {
-        ipv4: is_virtual.is_some() && networks.iter().any(|network| network.address().is_ipv4()),
-        ipv6: is_virtual.is_some() && networks.iter().any(|network| network.address().is_ipv6()),
-    };
     if networks.len() > NETWORKS_MAX || local_networks.len() > NETWORKS_MAX {
-        return fail(at, format!("IKE agrees on {NETWORKS_MAX} networks of each side at most"));
+        let message = format!("IKE agrees on {NETWORKS_MAX} networks of each side at most");
+        return Err(place.error(Some(at), message));
     }
-    let identity = |word: &Spanned<String>| {
-        let text = word.get_ref();
-        if (1..=IDENTITY_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control) {
-            let is_name = matches!(Identity::from_text(text), Identity::DistinguishedName(_));
-            // No host's name has such a sign.
-            if is_name || !text.contains('=') {
-                return Ok(text.clone());
-            }
-        }
-        let message = "an identity is a host name, a mail address, an IP address or a distinguished name (C=CH, O=Example, \
-                       CN=vpn.example: in the order of the certificate), as the peer's configuration has it";
-        Err(place.error(Some(word.span().start), message))
-    };
-    let id = match (&raw.id, raw.any) {
-        (Some(id), false) => Some(identity(id)?),
-        (None, true) => None,
-        (Some(id), true) => {
-            return fail(id.span().start, "`any` stands for every client, so there is no `id`".to_owned());
-        }
-        (None, false) => {
-            return fail(at, "who is the peer? Give its `id`, or `any = true` for many clients".to_owned());
-        }
-    };
-    let local_id = match raw.local_id.as_ref().or(raw.user.as_ref()) {
-        Some(word) => identity(word)?,
-        None => return fail(at, "who are we to the peer? Give `local-id`".to_owned()),
-    };
-    let offers = |words: &[Spanned<String>],
-                  defaults: &[&str],
-                  read: fn(&str) -> Result<Offer, sealane_ike::offer::OfferError>| {
-        if words.is_empty() {
-            return Ok(defaults.iter().map(|text| read(text).expect("a good proposal")).collect());
-        }
-        let read = |word: &Spanned<String>| {
-            read(word.get_ref()).map_err(|error| place.error(Some(word.span().start), error))
-        };
-        words.iter().map(read).collect::<Result<Vec<_>, _>>()
+    let asks = |is_of_family: fn(&IpAddr) -> bool| {
+        is_virtual && networks.iter().any(|network| is_of_family(&network.address()))
     };
     Ok(IkePeer {
-        id,
-        local_id,
+        id: peer_id(place, at, raw)?,
+        local_id: local_id(place, at, raw)?,
         local_networks,
-        asks_for,
-        takes_resolvers: peer_dns.is_some(),
-        proof: proof(place, at, raw)?,
-        proposals: offers(&raw.proposals, &PROPOSALS_DEFAULT, Offer::ike)?,
+        asks_for: Families { ipv4: asks(IpAddr::is_ipv4), ipv6: asks(IpAddr::is_ipv6) },
+        takes_resolvers,
+        proof: proof::read(place, at, raw)?,
+        proposals: offers(place, &raw.proposals, &PROPOSALS_DEFAULT, Offer::ike)?,
         child_proposals: match site.protocol {
-            Protocol::Esp => offers(&raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
-            Protocol::Ah => offers(&raw.ah_proposals, &AH_PROPOSALS_DEFAULT, Offer::ah)?,
+            Protocol::Esp => offers(place, &raw.esp_proposals, &ESP_PROPOSALS_DEFAULT, Offer::esp)?,
+            Protocol::Ah => offers(place, &raw.ah_proposals, &AH_PROPOSALS_DEFAULT, Offer::ah)?,
         },
         children: children(place, raw, site.queues.get())?,
         rekey: parsed_seconds(place, peer.rekey_seconds.as_ref(), REKEY_S_DEFAULT)?,
         ike_rekey: parsed_seconds(place, raw.ike_rekey_seconds.as_ref(), IKE_REKEY_S_DEFAULT)?,
     })
+}
+
+/// Checks that the table fits the gateway, and the other words of the peer.
+fn fit(
+    place: &Text<'_>,
+    peer: &RawPeer,
+    raw: &Spanned<RawIke>,
+    mode: Mode,
+    site: &Site,
+) -> Result<(), SiteError> {
+    let (at, raw) = (raw.span().start, raw.get_ref());
+    let fail = |at: usize, message: &str| Err(place.error(Some(at), message));
+    if site.protocol == Protocol::Ah && raw.any {
+        return fail(at, "clients take ESP: leave out `protocol`");
+    }
+    let others = if site.protocol == Protocol::Ah { &raw.esp_proposals } else { &raw.ah_proposals };
+    if let Some(word) = others.first() {
+        let message = "`esp-proposals` are for ESP, and `ah-proposals` for a gateway with protocol = \"ah\"";
+        return fail(word.span().start, message);
+    }
+    if site.listen.port() != PORT_DEFAULT {
+        let message =
+            format!("IKE is spoken on UDP ports 500 and {PORT_DEFAULT}: listen on port {PORT_DEFAULT}");
+        return fail(at, &message);
+    }
+    if let (Mode::Transport, Some(word), Encapsulation::Udp) = (mode, &peer.mode, site.encapsulation) {
+        let message = "with `ike`, transport mode takes ESP as a protocol of its own: say encapsulation = \"none\", too";
+        return fail(word.span().start, message);
+    }
+    match &peer.suite {
+        Some(word) => fail(
+            word.span().start,
+            "a peer with `ike` has `esp-proposals` or `ah-proposals` in place of `suite`",
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Our side of the tunnel.
+struct OurSide {
+    networks: Vec<Prefix>,
+    /// The peer gives us our addresses.
+    is_virtual: bool,
+    takes_resolvers: bool,
+}
+
+/// Returns our side: networks of ours, or whatever the peer gives us.
+fn our_side(
+    place: &Text<'_>,
+    peer: &RawPeer,
+    raw: &Spanned<RawIke>,
+    site: &Site,
+) -> Result<OurSide, SiteError> {
+    let (at, raw) = (raw.span().start, raw.get_ref());
+    let fail = |at: usize, message: &str| Err(place.error(Some(at), message));
+    let is_virtual = raw.virtual_addresses.as_ref().filter(|word| *word.get_ref());
+    if let (Some(word), None) = (is_virtual, &peer.endpoint) {
+        return fail(word.span().start, "we ask for addresses when we begin: give the peer its `endpoint`");
+    }
+    let peer_dns = raw.peer_dns.as_ref().filter(|word| *word.get_ref());
+    if let (Some(word), None) = (peer_dns, is_virtual) {
+        return fail(word.span().start, "resolvers come with addresses: set `virtual-addresses` too");
+    }
+    let networks = match (is_virtual, raw.local_networks.first()) {
+        (None, _) => local_networks(place, at, raw, site)?,
+        (Some(_), None) => vec![Prefix::ALL_V4, Prefix::ALL_V6],
+        (Some(_), Some(word)) => {
+            let message = "with `virtual-addresses` our side is the address that the peer gives us";
+            return fail(word.span().start, message);
+        }
+    };
+    Ok(OurSide { networks, is_virtual: is_virtual.is_some(), takes_resolvers: peer_dns.is_some() })
+}
+
+/// Returns the peer's identity; `None` if the entry stands for many clients.
+fn peer_id(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Option<String>, SiteError> {
+    let fail = |at: usize, message: &str| Err(place.error(Some(at), message));
+    match (&raw.id, raw.any) {
+        (Some(id), false) => identity(place, id).map(Some),
+        (None, true) => Ok(None),
+        (Some(id), true) => fail(id.span().start, "`any` stands for every client, so there is no `id`"),
+        (None, false) => fail(at, "who is the peer? Give its `id`, or `any = true` for many clients"),
+    }
+}
+
+/// Returns our identity for the peer, which is our name as its user unless the table says otherwise.
+fn local_id(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<String, SiteError> {
+    match raw.local_id.as_ref().or(raw.user.as_ref()) {
+        Some(word) => identity(place, word),
+        None => Err(place.error(Some(at), "who are we to the peer? Give `local-id`")),
+    }
+}
+
+/// Returns an identity that a peer can send.
+fn identity(place: &Text<'_>, word: &Spanned<String>) -> Result<String, SiteError> {
+    let text = word.get_ref();
+    if (1..=IDENTITY_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control) {
+        let is_name = matches!(Identity::from_text(text), Identity::DistinguishedName(_));
+        // No host's name has such a sign.
+        if is_name || !text.contains('=') {
+            return Ok(text.clone());
+        }
+    }
+    let message = "an identity is a host name, a mail address, an IP address or a distinguished name (C=CH, O=Example, \
+                   CN=vpn.example: in the order of the certificate), as the peer's configuration has it";
+    Err(place.error(Some(word.span().start), message))
+}
+
+/// Returns the proposals that the words stand for; without words, `defaults`.
+fn offers(
+    place: &Text<'_>,
+    words: &[Spanned<String>],
+    defaults: &[&str],
+    read: fn(&str) -> Result<Offer, OfferError>,
+) -> Result<Vec<Offer>, SiteError> {
+    if words.is_empty() {
+        return Ok(defaults.iter().map(|text| read(text).expect("a good proposal")).collect());
+    }
+    let read = |word: &Spanned<String>| {
+        read(word.get_ref()).map_err(|error| place.error(Some(word.span().start), error))
+    };
+    words.iter().map(read).collect()
 }
 
 /// Returns the number of children that share the peer's flows: one for each queue of the device, unless the file says otherwise.
@@ -422,162 +465,6 @@ fn local_networks(place: &Text<'_>, at: usize, raw: &RawIke, site: &Site) -> Res
         return Err(place.error(Some(at), message));
     }
     Ok(own)
-}
-
-/// Returns the authorities in the file `ca`, with the entry's lists of revoked certificates.
-fn trust(place: &Text<'_>, raw: &RawIke, ca: &Spanned<PathBuf>) -> Trust {
-    Trust {
-        authorities: place.beside(ca.get_ref()),
-        revocations: raw.crls.iter().map(|file| place.beside(file.get_ref())).collect(),
-    }
-}
-
-/// Refuses the first of the given words, which do not fit beside others.
-fn refuse<'w>(
-    place: &Text<'_>,
-    words: impl IntoIterator<Item = Option<&'w dyn Located>>,
-    message: &str,
-) -> Result<(), SiteError> {
-    match words.into_iter().flatten().next() {
-        None => Ok(()),
-        Some(word) => Err(place.error(Some(word.at()), message)),
-    }
-}
-
-/// A word of the file.
-trait Located {
-    fn at(&self) -> usize;
-}
-
-impl<T> Located for Spanned<T> {
-    fn at(&self) -> usize {
-        self.span().start
-    }
-}
-
-/// Returns a word's place, if there is the word.
-fn word<T>(word: &Option<Spanned<T>>) -> Option<&dyn Located> {
-    word.as_ref().map(|word| word as &dyn Located)
-}
-
-fn proof(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> {
-    let RawIke { psk_file, private_key, certificate, ca, public_key, key, .. } = raw;
-    if raw.any {
-        return clients(place, at, raw);
-    }
-    let of_clients = [word(&raw.users_file), word(&raw.users_ca)];
-    refuse(place, of_clients, "this belongs to an entry with `any`, which stands for many clients")?;
-    if let (None, Some(list)) = (ca, raw.crls.first()) {
-        return Err(place.error(Some(list.span().start), "lists of revoked certificates belong to a `ca`"));
-    }
-    if let Some(user) = &raw.user {
-        return own_user(place, raw, user);
-    }
-    refuse(place, [word(&raw.password_file)], "whose password is it? Give the `user` too")?;
-    if let Some(psk) = psk_file {
-        let others = [word(private_key), word(certificate), word(ca), word(public_key), word(key)];
-        refuse(place, others, "`psk-file` stands alone: with it both ends prove who they are")?;
-        return Ok(Proof::Shared(place.beside(psk.get_ref())));
-    }
-    let peer = match (ca, public_key, key) {
-        (Some(ca), None, None) => Known::Authorities(trust(place, raw, ca)),
-        (None, Some(file), None) => Known::PublicKey(place.beside(file.get_ref())),
-        (None, None, Some(key)) => {
-            let known: PublicKey = place.parsed(key)?;
-            if known.ed25519().is_none() {
-                let message = "IKE has no hybrid keys: use the peer's `key` outside [peers.ike] (the protocol of sealane), an \
-                               identity of Ed25519 alone at the peer, or certificates of ML-DSA (`ml-dsa = true`)";
-                return Err(place.error(Some(key.span().start), message));
-            }
-            Known::Key(known)
-        }
-        (None, None, None) => {
-            let message = match private_key {
-                None => {
-                    "no proof: give `psk-file`, or `private-key` with `certificate` and `ca`, or the `key` that `sealane id` \
-                     prints at the peer"
-                }
-                Some(_) => {
-                    "how is the peer known? By `ca`, the file of its authority, by `public-key`, or by `key`"
-                }
-            };
-            let at = private_key.as_ref().map_or(at, |private| private.span().start);
-            return Err(place.error(Some(at), message));
-        }
-        (ca, file, _) => {
-            let second = if ca.is_some() && file.is_some() { word(public_key) } else { word(key) };
-            let message = "the peer is known twice: by `ca`, by `public-key` or by `key`";
-            return Err(place.error(second.map(Located::at), message));
-        }
-    };
-    if private_key.is_none() && (certificate.is_some() || !matches!(peer, Known::Key(_))) {
-        let message = "no proof of ours: give `private-key`; only beside `key` it is the gateway's own, as `sealane id` makes it";
-        return Err(place.error(Some(at), message));
-    }
-    let file = |file: &Spanned<PathBuf>| place.beside(file.get_ref());
-    Ok(Proof::Keys {
-        private: private_key.as_ref().map(file),
-        certificate: certificate.as_ref().map(file),
-        peer,
-    })
-}
-
-/// Reads how we prove ourselves as a user of the peer.
-fn own_user(place: &Text<'_>, raw: &RawIke, user: &Spanned<String>) -> Result<Proof, SiteError> {
-    let fail = |message: &str| Err(place.error(Some(user.span().start), message));
-    let others = [word(&raw.psk_file), word(&raw.public_key), word(&raw.key)];
-    refuse(place, others, "a `user` knows the peer by `ca`, the authority of its certificate")?;
-    let file = |file: &Spanned<PathBuf>| place.beside(file.get_ref());
-    let secret = match (&raw.password_file, &raw.private_key, &raw.certificate) {
-        (Some(password), None, None) => UserSecret::Password(file(password)),
-        (None, Some(private), Some(certificate)) => {
-            UserSecret::Certificate { private: file(private), certificate: file(certificate) }
-        }
-        _ => {
-            return fail("a `user` has `password-file`, or `private-key` with `certificate`");
-        }
-    };
-    let Some(ca) = &raw.ca else {
-        return fail("a `user` knows the peer by `ca`, the file of the authority of its certificate");
-    };
-    let name = user.get_ref();
-    if !(1..=IDENTITY_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
-        return fail("a user's name has 1 to 255 bytes, and no control characters");
-    }
-    Ok(Proof::User { name: name.clone(), secret, server: trust(place, raw, ca) })
-}
-
-/// Reads how many clients prove themselves.
-fn clients(place: &Text<'_>, at: usize, raw: &RawIke) -> Result<Proof, SiteError> {
-    let message = "clients that have a shared secret could pass for the gateway to each other: give them passwords in \
-                   `users-file`, or certificates";
-    refuse(place, [word(&raw.psk_file)], message)?;
-    let others = [word(&raw.public_key), word(&raw.key), word(&raw.user), word(&raw.password_file)];
-    refuse(
-        place,
-        others,
-        "an entry with `any` stands for many clients: they have `users-file`, `users-ca` or `ca`",
-    )?;
-    refuse(place, [word(&raw.virtual_addresses)], "clients get addresses from us, by `[pool]`")?;
-    let (Some(private), Some(certificate)) = (&raw.private_key, &raw.certificate) else {
-        let message = "clients know the gateway by its certificate: give `private-key` and `certificate`, as `sealane tunnel pki` \
-                       makes them";
-        return Err(place.error(Some(at), message));
-    };
-    if raw.users_file.is_none() && raw.users_ca.is_none() && raw.ca.is_none() {
-        let message = "how do clients prove who they are? By passwords in `users-file`, by certificates of `users-ca` within EAP, \
-                       or by certificates of `ca`";
-        return Err(place.error(Some(at), message));
-    }
-    let file = |file: &Spanned<PathBuf>| place.beside(file.get_ref());
-    let trust = |ca: &Spanned<PathBuf>| trust(place, raw, ca);
-    Ok(Proof::Clients {
-        private: file(private),
-        certificate: file(certificate),
-        users: raw.users_file.as_ref().map(file),
-        users_trust: raw.users_ca.as_ref().map(trust),
-        trust: raw.ca.as_ref().map(trust),
-    })
 }
 
 #[cfg(test)]
