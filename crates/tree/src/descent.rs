@@ -179,51 +179,19 @@ impl Descent {
         mut wanted: impl FnMut(&[u8], bool) -> bool,
     ) -> Option<Found> {
         loop {
-            let frame = self.frames.last_mut()?;
-            self.path.truncate(frame.path_bytes);
-            let open = match &mut frame.open {
-                Some(open) => open,
-                None => match reopen(beneath, &self.path, frame) {
-                    Ok(open) => frame.open.insert(open),
-                    Err(errno) => {
-                        self.frames.pop();
-                        return Some(Found::Failed(errno));
-                    }
-                },
+            let name = match self.advance(beneath)? {
+                Ok(name) => name,
+                Err(found) => return Some(found),
             };
-            if open.batch.visited == open.batch.names.len() {
-                match fill(&open.fd, &mut open.batch, &mut self.buffer) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        self.frames.pop();
-                        continue;
-                    }
-                    Err(errno) => {
-                        self.frames.pop();
-                        return Some(Found::Failed(errno));
-                    }
-                }
-            }
-            let name = open.batch.names[open.batch.visited];
-            open.batch.visited += 1;
-            frame.position = name.next;
-            let start = name.start as usize;
-            let bytes = &open.batch.bytes[start..start + usize::from(name.length)];
-            let separator = usize::from(!self.path.is_empty());
-            if self.path.len() + separator + bytes.len() > self.max_path_bytes {
-                return Some(Found::TooLong);
-            }
-            if separator != 0 {
-                self.path.push(b'/');
-            }
-            self.path.extend_from_slice(bytes);
-
+            let open = self.frames.last().and_then(|frame| frame.open.as_ref());
+            let folder = &open.expect("the folder that a name is from is open").fd;
+            let bytes = &self.path[self.path.len() - usize::from(name.length)..];
             let mut stat = None;
             let mut file_type = name.file_type;
             if file_type == FileType::Unknown
                 || (file_type == FileType::RegularFile && self.options.inspect_files)
             {
-                match statat(&open.fd, bytes, AtFlags::SYMLINK_NOFOLLOW) {
+                match statat(folder, bytes, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(found) => {
                         file_type = FileType::from_raw_mode(found.st_mode);
                         stat = Some(Box::new(found));
@@ -253,12 +221,57 @@ impl Descent {
                 FileType::Directory => {
                     let opened = match is_followed {
                         true => beneath.open(&self.path, LIST),
-                        false => openat(&open.fd, bytes, LIST, Mode::empty()),
+                        false => openat(folder, bytes, LIST, Mode::empty()),
                     };
                     self.found_directory(opened)
                 }
                 _ => Found::Other,
             });
+        }
+    }
+
+    /// Goes on to the next name in the deepest folder that has one, which then ends the path. Returns instead what stands in the way.
+    fn advance(&mut self, beneath: &Beneath) -> Option<Result<Name, Found>> {
+        loop {
+            let frame = self.frames.last_mut()?;
+            self.path.truncate(frame.path_bytes);
+            let open = match &mut frame.open {
+                Some(open) => open,
+                None => match reopen(beneath, &self.path, frame) {
+                    Ok(open) => frame.open.insert(open),
+                    Err(errno) => {
+                        self.frames.pop();
+                        return Some(Err(Found::Failed(errno)));
+                    }
+                },
+            };
+            if open.batch.visited == open.batch.names.len() {
+                match fill(&open.fd, &mut open.batch, &mut self.buffer) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.frames.pop();
+                        continue;
+                    }
+                    Err(errno) => {
+                        self.frames.pop();
+                        return Some(Err(Found::Failed(errno)));
+                    }
+                }
+            }
+            let name = open.batch.names[open.batch.visited];
+            open.batch.visited += 1;
+            frame.position = name.next;
+            let start = name.start as usize;
+            let bytes = &open.batch.bytes[start..start + usize::from(name.length)];
+            let separator = usize::from(!self.path.is_empty());
+            if self.path.len() + separator + bytes.len() > self.max_path_bytes {
+                return Some(Err(Found::TooLong));
+            }
+            if separator != 0 {
+                self.path.push(b'/');
+            }
+            self.path.extend_from_slice(bytes);
+            return Some(Ok(name));
         }
     }
 

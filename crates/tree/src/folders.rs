@@ -4,7 +4,7 @@
 //! extended attributes that are compared; below the roots no symbolic link is followed. Memory is bounded by the names of
 //! the folders that are found and not visited yet. A folder of which something could not be seen is not whole.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -381,34 +381,19 @@ impl Folders {
             }
             path.truncate(above);
             path.extend_from_slice(name);
-            let mut file_type = entry.file_type();
-            let mut stat = None;
-            if !matches!(file_type, FileType::Directory) {
-                match statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(found) => {
-                        file_type = FileType::from_raw_mode(found.st_mode);
-                        stat = Some(found);
-                    }
-                    // It was removed since it was listed, and counts as removed before.
-                    Err(Errno::NOENT) => continue,
-                    Err(_) => {
-                        is_whole = false;
-                        continue;
-                    }
+            let stat = match stat_unless_folder(fd, entry.file_name(), entry.file_type()) {
+                Ok(stat) => stat,
+                // It was removed since it was listed, and counts as removed before.
+                Err(Errno::NOENT) => continue,
+                Err(_) => {
+                    is_whole = false;
+                    continue;
                 }
-            }
-            let is_directory = file_type == FileType::Directory;
-            let filtered = match self.rules.below_names {
-                true => path.splitn(2, |&byte| byte == b'/').nth(1).unwrap_or_default(),
-                false => &path,
             };
-            let included = self.rules.filter.decides(filtered, is_directory);
-            if !included.unwrap_or_else(|| rules.includes(beneath, b"", &path, is_directory)) {
-                // The walk reports files of rules that cannot be read.
-                rules.errors.clear();
+            if !self.includes(beneath, rules, &path, stat.is_none()) {
                 continue;
             }
-            if !is_directory && TempName::matches(name) {
+            if stat.is_some() && TempName::matches(name) {
                 is_whole &= self.rules.passes_over_parts;
                 visitor.unfinished(&path);
                 continue;
@@ -417,53 +402,81 @@ impl Folders {
                 is_whole = false;
                 continue;
             }
-            let Some(stat) = stat.filter(|_| !is_directory) else {
-                visitor.entry(&Seen {
-                    name,
-                    entry_type: EntryType::Directory,
-                    metadata: &nothing,
-                    target: b"",
-                    links: 1,
-                    special: None,
-                });
-                if self.rules.enters {
-                    found.push((index, path.clone()));
-                }
+            if let Some(stat) = &stat {
+                is_whole &= self.pass_on(fd.as_fd(), (entry.file_name(), &path), stat, list, visitor);
                 continue;
-            };
-            let mut metadata = Metadata::from_stat(&stat, true);
-            let mut target = Vec::new();
-            let entry_type = match file_type {
-                FileType::RegularFile => {
-                    match self.xattrs(fd.as_fd(), (entry.file_name(), &path), list) {
-                        Ok(xattrs) => metadata.xattrs = xattrs,
-                        Err(_) => is_whole = false,
-                    }
-                    EntryType::File
-                }
-                FileType::Symlink => {
-                    match readlinkat(fd, entry.file_name(), Vec::new()) {
-                        Ok(text) => target = text.into_bytes(),
-                        Err(_) => is_whole = false,
-                    }
-                    EntryType::Symlink
-                }
-                _ => EntryType::Other,
-            };
-            self.rules.changes.apply(entry_type, &mut metadata);
-            self.rules.changes.apply_to_acls(&mut metadata.xattrs);
-            let links = links(&stat);
-            let special = Special::of(&stat);
-            visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links, special });
+            }
+            visitor.entry(&Seen {
+                name,
+                entry_type: EntryType::Directory,
+                metadata: &nothing,
+                target: b"",
+                links: 1,
+                special: None,
+            });
+            if self.rules.enters {
+                found.push((index, path.clone()));
+            }
         }
         Ok(is_whole)
+    }
+
+    /// Returns whether an entry counts by the filter, and by the files of rules above it.
+    fn includes(&self, beneath: &Beneath, rules: &mut FolderRules, path: &[u8], is_directory: bool) -> bool {
+        let filtered = match self.rules.below_names {
+            true => path.splitn(2, |&byte| byte == b'/').nth(1).unwrap_or_default(),
+            false => path,
+        };
+        let decided = self.rules.filter.decides(filtered, is_directory);
+        let included = decided.unwrap_or_else(|| rules.includes(beneath, b"", path, is_directory));
+        if !included {
+            // The walk reports files of rules that cannot be read.
+            rules.errors.clear();
+        }
+        included
+    }
+
+    /// Passes on an entry that is no folder. Returns whether all of it could be seen.
+    fn pass_on(
+        &self,
+        folder: BorrowedFd<'_>,
+        (name, path): (&CStr, &[u8]),
+        stat: &Stat,
+        list: &mut [u8],
+        visitor: &mut impl Visitor,
+    ) -> bool {
+        let mut is_whole = true;
+        let mut metadata = Metadata::from_stat(stat, true);
+        let mut target = Vec::new();
+        let entry_type = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                match self.xattrs(folder, (name, path), list) {
+                    Ok(xattrs) => metadata.xattrs = xattrs,
+                    Err(_) => is_whole = false,
+                }
+                EntryType::File
+            }
+            FileType::Symlink => {
+                match readlinkat(folder, name, Vec::new()) {
+                    Ok(text) => target = text.into_bytes(),
+                    Err(_) => is_whole = false,
+                }
+                EntryType::Symlink
+            }
+            _ => EntryType::Other,
+        };
+        self.rules.changes.apply(entry_type, &mut metadata);
+        self.rules.changes.apply_to_acls(&mut metadata.xattrs);
+        let (name, links, special) = (name.to_bytes(), links(stat), Special::of(stat));
+        visitor.entry(&Seen { name, entry_type, metadata: &metadata, target: &target, links, special });
+        is_whole
     }
 
     /// Returns the extended attributes of a file, if they are compared.
     fn xattrs(
         &self,
         folder: BorrowedFd<'_>,
-        (name, path): (&std::ffi::CStr, &[u8]),
+        (name, path): (&CStr, &[u8]),
         list: &mut [u8],
     ) -> Result<Vec<Xattr>, Errno> {
         if !self.rules.xattrs.any() {
@@ -473,10 +486,19 @@ impl Folders {
     }
 }
 
+/// Returns the facts of an entry, whose type may be listed already; `None` for a folder, whose facts are read once it is opened.
+fn stat_unless_folder(folder: &OwnedFd, name: &CStr, listed: FileType) -> Result<Option<Stat>, Errno> {
+    if listed == FileType::Directory {
+        return Ok(None);
+    }
+    let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(Some(stat).filter(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory))
+}
+
 /// Returns the extended attributes of a file by its name in an open folder; it is opened only if it has some.
 pub(crate) fn xattrs_at(
     folder: BorrowedFd<'_>,
-    name: &std::ffi::CStr,
+    name: &CStr,
     path: &[u8],
     list: &mut [u8],
     (opens, kinds): (&AtomicBool, Xattrs),
