@@ -24,6 +24,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -116,24 +117,8 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
         VaultError::Passphrase { .. } | VaultError::NoPassphrase => usage(error),
         _ => fault(error),
     })?;
-    let audit = match arguments.audit.clone() {
-        None => Audit::nowhere(),
-        Some(path) => {
-            let shown = path.display().to_string();
-            let open = move || {
-                let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-                Ok(Box::new(file) as Box<dyn io::Write + Send>)
-            };
-            Audit::new(open).with_context(|| format!("opening the audit log {shown}")).map_err(fault)?
-        }
-    };
-    let given = systemd::given_sockets();
-    let given = given.context("taking the service manager's sockets").map_err(fault)?;
-    check_given(&given).map_err(fault)?;
-    let listeners = match given.is_empty() {
-        false => given,
-        true => vec![bind_at(&arguments.socket.socket).map_err(fault)?],
-    };
+    let audit = arguments.audit.as_deref().map_or_else(|| Ok(Audit::nowhere()), audit_at)?;
+    let listeners = listeners(&arguments.socket.socket)?;
     let workers =
         arguments.workers.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
     let stop = Stop::new().map_err(fault)?;
@@ -145,23 +130,8 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
         ServiceError::Vault(VaultError::Damaged { .. }) => Failure::new(ExitStatus::Integrity, error),
         error => fault(error),
     })?;
-    let reload = {
-        let (stop, path) = (stop.clone(), arguments.policy.clone());
-        move || {
-            stop.reopen_log();
-            match path.as_deref().map(read_policy) {
-                None => {}
-                Some(Ok(policy)) => {
-                    warn(&policy);
-                    stop.change_policy(policy);
-                    text::say("the engine has read its policy again");
-                }
-                Some(Err(failure)) => {
-                    text::complain(format_args!("the policy stays the old one: {}", reason(failure)));
-                }
-            }
-        }
-    };
+    let (running, policy_path) = (stop.clone(), arguments.policy.clone());
+    let reload = move || reload(&running, policy_path.as_deref());
     let _interrupts = Interrupts::listen_beside_hangup(move |_| stop.stop(), reload).map_err(fault)?;
     let shown = arguments.socket.socket.display();
     let names = names();
@@ -176,6 +146,43 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
     }
     systemd::tell_ready().map_err(|error| fault(anyhow!(error).context("telling the service manager")))?;
     service.run().map_err(fault)
+}
+
+/// Returns the audit log that is appended to this file.
+fn audit_at(path: &Path) -> Result<Audit, Failure> {
+    let own = path.to_owned();
+    let open = move || {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&own)?;
+        Ok(Box::new(file) as Box<dyn io::Write + Send>)
+    };
+    Audit::new(open).with_context(|| format!("opening the audit log {}", path.display())).map_err(fault)
+}
+
+/// Returns the sockets that the service manager hands over, or else one at `path`.
+fn listeners(path: &Path) -> Result<Vec<OwnedFd>, Failure> {
+    let given = systemd::given_sockets();
+    let given = given.context("taking the service manager's sockets").map_err(fault)?;
+    check_given(&given).map_err(fault)?;
+    match given.is_empty() {
+        false => Ok(given),
+        true => Ok(vec![bind_at(path).map_err(fault)?]),
+    }
+}
+
+/// Opens the log of a running engine again, and reads its policy again if that is a file.
+fn reload(engine: &Stop, policy: Option<&Path>) {
+    engine.reopen_log();
+    match policy.map(read_policy) {
+        None => {}
+        Some(Ok(policy)) => {
+            warn(&policy);
+            engine.change_policy(policy);
+            text::say("the engine has read its policy again");
+        }
+        Some(Err(failure)) => {
+            text::complain(format_args!("the policy stays the old one: {}", reason(failure)));
+        }
+    }
 }
 
 /// Returns the passphrase of the keys, and its description for `status`.
@@ -288,19 +295,11 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
         }
         EngineKeysCommand::Certificate { socket, name, file, remove } => {
             let mut client = client(&socket)?;
-            if let Some(file) = file {
-                return client.certify(&name, &chain_of(&file)?).map_err(failed);
+            match file {
+                Some(file) => client.certify(&name, &chain_of(&file)?).map_err(failed),
+                None if remove => client.certify(&name, &[]).map_err(failed),
+                None => print_certificates(&mut client, &name),
             }
-            if remove {
-                return client.certify(&name, &[]).map_err(failed);
-            }
-            let chain = client.certificates_of(&name).map_err(failed)?;
-            if chain.is_empty() {
-                // Whoever may not use the key is told so.
-                client.open(&name).map_err(failed)?;
-                return Err(usage(anyhow!("no certificate is kept beside {name}")));
-            }
-            print(&chain.iter().map(|der| sealane_client::key::pem(CERTIFICATE, der)).collect::<String>())
         }
         EngineKeysCommand::Import { socket, name, file, passphrase_file, replace, certificate } => {
             let chain = certificate.as_deref().map(chain_of).transpose()?;
@@ -326,21 +325,7 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
             let key = client(&socket)?.open(&name).map_err(failed)?;
             print(&public_pem(&key.info))
         }
-        EngineKeysCommand::Reference { socket, name } => {
-            if !is_name(&name) {
-                return Err(failed(Refusal::BadName.into()));
-            }
-            // A reference may be made before the key, and without the engine.
-            if let Ok(found) =
-                Client::connect(&socket.socket, PROGRAM).and_then(|mut client| client.users_of(&name))
-            {
-                text::say(&users_text(&name, &found));
-            }
-            // The server that reads the reference runs elsewhere.
-            let other = (socket.socket != Path::new(SOCKET)).then(|| std::path::absolute(&socket.socket));
-            let socket = other.transpose().context("the working folder").map_err(fault)?;
-            print(&Uri { name, socket }.to_pem())
-        }
+        EngineKeysCommand::Reference { socket, name } => print(&reference(name, &socket.socket)?.to_pem()),
         EngineKeysCommand::Test { socket, name, user: Some(user) } => test_as(&socket, &name, &user),
         EngineKeysCommand::Test { socket, name, user: None } => {
             let mut client = client(&socket)?;
@@ -355,6 +340,32 @@ fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
             client(&socket)?.remove(&name).map_err(failed)
         }
     }
+}
+
+/// Prints the certificates that are kept beside a key.
+fn print_certificates(client: &mut Client, name: &str) -> Result<(), Failure> {
+    let chain = client.certificates_of(name).map_err(failed)?;
+    if chain.is_empty() {
+        // Whoever may not use the key is told so.
+        client.open(name).map_err(failed)?;
+        return Err(usage(anyhow!("no certificate is kept beside {name}")));
+    }
+    print(&chain.iter().map(|der| sealane_client::key::pem(CERTIFICATE, der)).collect::<String>())
+}
+
+/// Returns what a server takes in place of a file with a key, and says who may use that key.
+fn reference(name: String, socket: &Path) -> Result<Uri, Failure> {
+    if !is_name(&name) {
+        return Err(failed(Refusal::BadName.into()));
+    }
+    // A reference may be made before the key, and without the engine.
+    if let Ok(found) = Client::connect(socket, PROGRAM).and_then(|mut client| client.users_of(&name)) {
+        text::say(&users_text(&name, &found));
+    }
+    // The server that reads the reference runs elsewhere.
+    let other = (socket != Path::new(SOCKET)).then(|| std::path::absolute(socket));
+    let socket = other.transpose().context("the working folder").map_err(fault)?;
+    Ok(Uri { name, socket })
 }
 
 /// Says which users may use a key.

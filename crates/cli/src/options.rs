@@ -307,26 +307,28 @@ fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
     given.map_or(Ok(()), |(_, flag, why)| Err(MeaningError::NotHere { flag, why }))
 }
 
+/// Returns the options of a copy whose arguments do not contradict each other.
 fn options(arguments: CpArgs, recursive: bool) -> Options {
-    let suffix = match (arguments.suffix.clone(), &arguments.backup_dir) {
-        (None, None) if arguments.backup => Some("~".to_owned()),
-        (None, Some(_)) => Some(String::new()),
-        (suffix, _) => suffix,
-    };
-    let folder = arguments.backup_dir.clone();
-    let backup = suffix.map(|suffix| Backup { suffix: suffix.into_bytes(), folder });
-    let following = match arguments.dereference {
-        true => Following::Everywhere,
-        // The link itself is to be kept or removed.
-        false if arguments.archive || arguments.remove_source_files => Following::Nowhere,
-        false => Following::Roots,
-    };
-    let family = match (arguments.ipv4, arguments.ipv6) {
-        (true, _) => Some(AddressFamily::V4),
-        (_, true) => Some(AddressFamily::V6),
-        _ => None,
-    };
-    let wishes = Wishes {
+    Options {
+        wishes: wishes(&arguments, recursive),
+        suite: arguments.suite,
+        streams: arguments.streams,
+        lanes: arguments.lanes,
+        placement: arguments.placement,
+        through_ssh: arguments.through_ssh,
+        resume: !arguments.no_resume,
+        trusts_empty: arguments.delete > 1,
+        listed: None,
+        share: None,
+        implementations: Implementations::default(),
+        engine: arguments.engine.clone(),
+        remote: remote(arguments),
+    }
+}
+
+/// Returns what both ends of a copy must know.
+fn wishes(arguments: &CpArgs, recursive: bool) -> Wishes {
+    Wishes {
         recursive,
         level: arguments.level,
         allow_legacy: arguments.allow_legacy,
@@ -339,47 +341,11 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         update: arguments.update,
         as_named: arguments.no_target_directory,
         dry_run: arguments.dry_run,
-        preserve: Preserve {
-            hard_links: arguments.hard_links || arguments.archive,
-            xattrs: arguments.xattrs || arguments.archive,
-            acls: arguments.acls,
-            privileges: arguments.xattrs,
-            specials: arguments.specials,
-            numeric_ids: arguments.numeric_ids,
-            user: arguments.chown.as_ref().and_then(|given| given.user.clone()),
-            group: arguments.chown.as_ref().and_then(|given| given.group.clone()),
-            owner: match (arguments.owner || arguments.chown.is_some(), arguments.archive) {
-                (true, _) => Ownership::Kept,
-                (false, true) => Ownership::WherePossible,
-                (false, false) => Ownership::NotKept,
-            },
-            folder_modes: arguments.preserve || arguments.archive,
-            mode_changes: arguments.chmod.iter().flat_map(|changes| changes.0.clone()).collect(),
-        },
-        upkeep: Upkeep {
-            delete: deletes(&arguments).then_some(Deletion {
-                entries_max: arguments.max_delete,
-                excluded: arguments.delete_excluded,
-            }),
-            checksum: arguments.checksum,
-            backup,
-            remove_sources: arguments.remove_source_files,
-            itemise: arguments.verbose || arguments.log_file.is_some(),
-            bases: bases(&arguments),
-            in_place: arguments.in_place,
-            sameness: match (arguments.size_only, arguments.modify_window) {
-                (true, _) => Sameness::Nothing,
-                (false, Some(seconds)) => Sameness::Within { seconds },
-                (false, None) => Sameness::Time,
-            },
-            existing: Existing {
-                skips_missing: arguments.existing,
-                skips_present: arguments.ignore_existing,
-            },
-        },
-        patterns: patterns(&arguments),
+        preserve: preserve(arguments),
+        upkeep: upkeep(arguments),
+        patterns: patterns(arguments),
         sizes: Sizes { min_bytes: arguments.min_size, max_bytes: arguments.max_size },
-        following,
+        following: following(arguments),
         portion: None,
         one_file_system: arguments.one_file_system,
         fsync: arguments.fsync,
@@ -394,46 +360,101 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         },
         timeout: arguments.timeout,
         data_ports: arguments.data_ports,
-    };
-    Options {
-        wishes,
-        suite: arguments.suite,
-        streams: arguments.streams,
-        lanes: arguments.lanes,
-        placement: arguments.placement,
-        through_ssh: arguments.through_ssh,
-        resume: !arguments.no_resume,
-        trusts_empty: arguments.delete > 1,
-        listed: None,
-        share: None,
-        implementations: Implementations::default(),
-        engine: arguments.engine,
-        remote: RemoteOptions {
-            port: arguments.port,
-            family,
-            ssh_program: None,
-            ssh_identity: arguments.ssh_identity,
-            ssh_options: arguments.ssh_options,
-            ssh_config: arguments.ssh_config,
-            ssh_jump: arguments.ssh_jump,
-            far_end: match arguments.far_end {
-                // A user who gives the path of sealane wants no alternative.
-                FarEndArg::Auto if arguments.remote_program.is_some() || arguments.install_far_end => {
-                    FarEndChoice::Sealane
-                }
-                FarEndArg::Auto => FarEndChoice::Auto,
-                FarEndArg::Sealane => FarEndChoice::Sealane,
-                FarEndArg::Sftp => FarEndChoice::Sftp,
-            },
-            state_dir: None,
-            logins: Logins::default(),
-            remote_program: arguments.remote_program,
-            found_programs: Vec::new(),
-            config_dir: None,
-            identity: arguments.identity,
-            known_peers: arguments.known_peers,
-            accept_new: arguments.accept_new,
+    }
+}
+
+/// Returns which attributes of a source its copy has.
+fn preserve(arguments: &CpArgs) -> Preserve {
+    Preserve {
+        hard_links: arguments.hard_links || arguments.archive,
+        xattrs: arguments.xattrs || arguments.archive,
+        acls: arguments.acls,
+        privileges: arguments.xattrs,
+        specials: arguments.specials,
+        numeric_ids: arguments.numeric_ids,
+        user: arguments.chown.as_ref().and_then(|given| given.user.clone()),
+        group: arguments.chown.as_ref().and_then(|given| given.group.clone()),
+        owner: match (arguments.owner || arguments.chown.is_some(), arguments.archive) {
+            (true, _) => Ownership::Kept,
+            (false, true) => Ownership::WherePossible,
+            (false, false) => Ownership::NotKept,
         },
+        folder_modes: arguments.preserve || arguments.archive,
+        mode_changes: arguments.chmod.iter().flat_map(|changes| changes.0.clone()).collect(),
+    }
+}
+
+/// Returns what happens to entries that the source, the target or an earlier copy has already.
+fn upkeep(arguments: &CpArgs) -> Upkeep {
+    Upkeep {
+        delete: deletes(arguments)
+            .then_some(Deletion { entries_max: arguments.max_delete, excluded: arguments.delete_excluded }),
+        checksum: arguments.checksum,
+        backup: backup(arguments),
+        remove_sources: arguments.remove_source_files,
+        itemise: arguments.verbose || arguments.log_file.is_some(),
+        bases: bases(arguments),
+        in_place: arguments.in_place,
+        sameness: match (arguments.size_only, arguments.modify_window) {
+            (true, _) => Sameness::Nothing,
+            (false, Some(seconds)) => Sameness::Within { seconds },
+            (false, None) => Sameness::Time,
+        },
+        existing: Existing { skips_missing: arguments.existing, skips_present: arguments.ignore_existing },
+    }
+}
+
+/// Returns the name that a file gets before another takes its place.
+fn backup(arguments: &CpArgs) -> Option<Backup> {
+    let suffix = match (arguments.suffix.as_deref(), &arguments.backup_dir) {
+        (None, None) if arguments.backup => "~",
+        (None, Some(_)) => "",
+        (suffix, _) => suffix?,
+    };
+    Some(Backup { suffix: suffix.as_bytes().to_vec(), folder: arguments.backup_dir.clone() })
+}
+
+/// Returns which symbolic links of a source stand for their targets.
+fn following(arguments: &CpArgs) -> Following {
+    match arguments.dereference {
+        true => Following::Everywhere,
+        // The link itself is to be kept or removed.
+        false if arguments.archive || arguments.remove_source_files => Following::Nowhere,
+        false => Following::Roots,
+    }
+}
+
+/// Returns how the other host is reached, and which program is started there.
+fn remote(arguments: CpArgs) -> RemoteOptions {
+    RemoteOptions {
+        port: arguments.port,
+        family: match (arguments.ipv4, arguments.ipv6) {
+            (true, _) => Some(AddressFamily::V4),
+            (_, true) => Some(AddressFamily::V6),
+            _ => None,
+        },
+        ssh_program: None,
+        ssh_identity: arguments.ssh_identity,
+        ssh_options: arguments.ssh_options,
+        ssh_config: arguments.ssh_config,
+        ssh_jump: arguments.ssh_jump,
+        far_end: match arguments.far_end {
+            // A user who gives the path of sealane wants no alternative.
+            FarEndArg::Auto if arguments.remote_program.is_some() || arguments.install_far_end => {
+                FarEndChoice::Sealane
+            }
+            FarEndArg::Auto => FarEndChoice::Auto,
+            FarEndArg::Sealane => FarEndChoice::Sealane,
+            FarEndArg::Sftp => FarEndChoice::Sftp,
+        },
+        state_dir: None,
+        logins: Logins::default(),
+        remote_program: arguments.remote_program,
+        found_programs: Vec::new(),
+        config_dir: None,
+        identity: arguments.identity,
+        known_peers: arguments.known_peers,
+        accept_new: arguments.accept_new,
     }
 }
 

@@ -96,108 +96,128 @@ impl Reporter {
         if matches!(notice, Notice::Agreed(_)) {
             self.ending.begun.store(true, SeqCst);
         }
-        let verbose = self.reporting.verbose;
+        let event = || Event::of(notice, self.reporting.pushes);
         if let Some(log) = &self.log {
-            log.add(&Event::of(notice, self.reporting.pushes));
-            // They are told for the log alone.
-            if !verbose
-                && matches!(notice, Notice::Changed(_) | Notice::Deleted { .. })
-                && !self.reporting.dry_run
-            {
+            log.add(&event());
+            if self.is_for_the_log_alone(notice) {
                 return;
             }
         }
         if self.reporting.json {
-            emit(self.reporting, &Event::of(notice, self.reporting.pushes));
+            emit(self.reporting, &event());
             return;
         }
         match notice {
-            Notice::OverSftp { .. } if self.reporting.quiet => {}
-            Notice::OverSftp { host } => {
-                self.line(&format!("{host} has no sealane; copying over SFTP"));
+            Notice::Agreed(agreement) => self.meter.agreed(agreement),
+            Notice::EntryFailed { reason, .. } => self.meter.suspend(|| complain(format_args!("{reason}"))),
+            Notice::OverSftp { host } if !self.reporting.quiet => {
                 // Only the first notice counts: there is one far host.
                 let _ = self.lacks_sealane.set(host.clone());
             }
-            Notice::Agreed(agreement) => {
-                self.meter.agreed(agreement);
-                if verbose {
-                    self.line(&facts(agreement));
-                }
+            _ => {}
+        }
+        if let Some(line) = self.result_line(notice) {
+            self.meter.suspend(|| result(self.reporting, &line));
+        }
+        if let Some(line) = self.remark(notice) {
+            self.line(&line);
+        }
+    }
+
+    /// Returns whether the copy tells this only because there is a log.
+    fn is_for_the_log_alone(&self, notice: &Notice) -> bool {
+        matches!(notice, Notice::Changed(_) | Notice::Deleted { .. })
+            && !self.reporting.verbose
+            && !self.reporting.dry_run
+    }
+
+    /// Returns the line that a notice is worth among the results, which are printed under `--quiet`, too.
+    fn result_line(&self, notice: &Notice) -> Option<Vec<u8>> {
+        let line = match notice {
+            Notice::WouldSend { change, .. } if !self.reporting.verbose => {
+                format!("{}\n", printable(&change.path))
             }
-            Notice::ThroughSsh { .. } if self.reporting.quiet => {}
-            Notice::ThroughSsh { host, reason } => self.line(&format!(
+            Notice::Changed(change) | Notice::WouldSend { change, .. } => {
+                format!("{} {}\n", itemised(change, self.reporting.pushes), printable(&change.path))
+            }
+            Notice::Deleted { path } => format!("*deleting   {}\n", printable(path)),
+            Notice::Digest { path, digest } => return Some(digest_line(path, digest)),
+            _ => return None,
+        };
+        Some(line.into_bytes())
+    }
+
+    /// Returns the line that a notice is worth on standard error, for people who want as many words as these.
+    fn remark(&self, notice: &Notice) -> Option<String> {
+        let Reporting { quiet, verbose, .. } = self.reporting;
+        let bytes_text = |bytes: u64| bytes_text(bytes as f64);
+        match notice {
+            Notice::OverSftp { host } if !quiet => Some(format!("{host} has no sealane; copying over SFTP")),
+            Notice::Agreed(agreement) if verbose => Some(facts(agreement)),
+            Notice::ThroughSsh { host, reason } if !quiet => Some(format!(
                 "sealane: note: the data goes inside ssh, protected as it would be beside it, because no data port of {host} \
                  answers ({reason}); --through-ssh saves the attempt, --data-ports names ports that are open",
             )),
-            Notice::EntryFailed { reason, .. } => self.meter.suspend(|| complain(format_args!("{reason}"))),
-            Notice::StreamReopened { stream, bytes } if verbose => {
-                self.line(&format!(
-                    "stream {stream} was lost and opened again; {} are sent again",
-                    bytes_text(*bytes as f64)
-                ));
-            }
+            Notice::StreamReopened { stream, bytes } if verbose => Some(format!(
+                "stream {stream} was lost and opened again; {} are sent again",
+                bytes_text(*bytes)
+            )),
             Notice::Resuming { bytes } if verbose || self.watched && *bytes > 0 => {
-                self.line(&format!("continuing; {} are there already", bytes_text(*bytes as f64)));
+                Some(format!("continuing; {} are there already", bytes_text(*bytes)))
             }
-            Notice::BegunAgain { path } if !self.reporting.quiet => self.line(&format!(
+            Notice::BegunAgain { path } if !quiet => Some(format!(
                 "sealane: {}: what an earlier copy left of it differs from the source, and is sent again",
                 printable(path)
             )),
-            Notice::Left { path } if !self.reporting.quiet && path.ends_with(b".part") => self.line(&format!(
-                "sealane: an interrupted copy has left the unfinished file {}; run that copy again, or remove it",
-                printable(path),
-            )),
-            Notice::Left { path } if !self.reporting.quiet => self.line(&format!(
-                "sealane: an interrupted copy of other sources, or from another host, has left {} and unfinished files \
-                 (.sealane-*.part); run that copy again, or remove them",
-                printable(path),
-            )),
-            Notice::StreamReopened { .. }
-            | Notice::Resuming { .. }
-            | Notice::BegunAgain { .. }
-            | Notice::Left { .. } => {}
-            Notice::WouldSend { change, .. } if !verbose => {
-                let line = format!("{}\n", printable(&change.path));
-                self.meter.suspend(|| result(self.reporting, line.as_bytes()));
-            }
-            Notice::Changed(change) | Notice::WouldSend { change, .. } => {
-                let line =
-                    format!("{} {}\n", itemised(change, self.reporting.pushes), printable(&change.path));
-                self.meter.suspend(|| result(self.reporting, line.as_bytes()));
-            }
-            // A job of cron hears nothing of it: it would hear the same every night.
-            Notice::OwnersNotKept if self.watched && !once::was_told("owners", &self.host()) => self.line(
-                "sealane: warning: owners are not kept, because the receiving user may not give files away; --owner makes that \
-                 a failure (this is told once for each host)",
-            ),
-            Notice::PrivilegesNotKept if !self.reporting.quiet => self.line(
-                "sealane: warning: attributes of security. and trusted., capabilities among them, are not kept, because the \
-                 receiving user is not root",
-            ),
-            Notice::NotToldOverSftp { hard_links, xattrs } if !self.reporting.quiet => {
-                let what = match (*hard_links, *xattrs) {
-                    (true, true) => "hard links become files of their own, and extended attributes are not copied",
-                    (true, false) => "hard links become files of their own",
-                    _ => "extended attributes are not copied",
-                };
-                self.line(&format!("sealane: warning: {what}, because an SFTP server does not tell them"));
-            }
-            Notice::NotCompressed if self.reporting.verbose => {
-                self.line("sealane: nothing is compressed, because the far end does without (--no-compression)");
-            }
+            Notice::Left { path } if !quiet => Some(left(path)),
             Notice::OwnersNotKept
             | Notice::PrivilegesNotKept
             | Notice::NotToldOverSftp { .. }
-            | Notice::NotCompressed => {}
-            Notice::Deleted { path } => {
-                let line = format!("*deleting   {}\n", printable(path));
-                self.meter.suspend(|| result(self.reporting, line.as_bytes()));
-            }
-            Notice::Digest { path, digest } => {
-                let line = digest_line(path, digest);
-                self.meter.suspend(|| result(self.reporting, &line));
-            }
+            | Notice::NotCompressed => self.shortfall(notice),
+            Notice::OverSftp { .. }
+            | Notice::Agreed(_)
+            | Notice::ThroughSsh { .. }
+            | Notice::StreamReopened { .. }
+            | Notice::Resuming { .. }
+            | Notice::BegunAgain { .. }
+            | Notice::Left { .. } => None,
+            // Results and failures are no remarks.
+            Notice::WouldSend { .. }
+            | Notice::Changed(_)
+            | Notice::Deleted { .. }
+            | Notice::Digest { .. }
+            | Notice::EntryFailed { .. } => None,
         }
+    }
+
+    /// Returns the line about something that was asked for and is left out, for whoever has not heard it yet.
+    fn shortfall(&self, notice: &Notice) -> Option<String> {
+        let text = match notice {
+            // A job of cron hears nothing of it: it would hear the same every night.
+            Notice::OwnersNotKept if self.watched && !once::was_told("owners", &self.host()) => {
+                "warning: owners are not kept, because the receiving user may not give files away; --owner makes that a failure \
+                 (this is told once for each host)"
+            }
+            Notice::PrivilegesNotKept if !self.reporting.quiet => {
+                "warning: attributes of security. and trusted., capabilities among them, are not kept, because the receiving \
+                 user is not root"
+            }
+            Notice::NotToldOverSftp { hard_links, xattrs } if !self.reporting.quiet => {
+                let what = match (*hard_links, *xattrs) {
+                    (true, true) => {
+                        "hard links become files of their own, and extended attributes are not copied"
+                    }
+                    (true, false) => "hard links become files of their own",
+                    _ => "extended attributes are not copied",
+                };
+                return Some(format!("sealane: warning: {what}, because an SFTP server does not tell them"));
+            }
+            Notice::NotCompressed if self.reporting.verbose => {
+                "nothing is compressed, because the far end does without (--no-compression)"
+            }
+            _ => return None,
+        };
+        Some(format!("sealane: {text}"))
     }
 
     /// Reports the outcome. `signal` is the one that asked for the end, if any.
@@ -337,6 +357,20 @@ impl Reporter {
     /// Returns whether messages for people are requested.
     pub(crate) fn is_for_people(&self) -> bool {
         !self.reporting.json && !self.reporting.quiet
+    }
+}
+
+/// Returns the words about the remains of another copy at the target.
+fn left(path: &[u8]) -> String {
+    let path_text = printable(path);
+    match path.ends_with(b".part") {
+        true => format!(
+            "sealane: an interrupted copy has left the unfinished file {path_text}; run that copy again, or remove it"
+        ),
+        false => format!(
+            "sealane: an interrupted copy of other sources, or from another host, has left {path_text} and unfinished files \
+             (.sealane-*.part); run that copy again, or remove them"
+        ),
     }
 }
 
