@@ -284,27 +284,13 @@ fn answered(
     }
     let told = match ask {
         Ask::Hello { .. } => return Err(Refusal::Unexpected),
-        Ask::Open(source) => {
-            let key = keys.find(&source).ok_or(Refusal::NoSuchKey)?;
-            let uses = asker.grant.uses(&key.info.name);
-            if uses.is_empty() || key.info.kind.version() > asker.version {
-                return Err(Refusal::NoSuchKey);
-            }
-            let name = key.info.name.clone();
-            let told = open(asker.id, Arc::clone(key), uses, shared)?;
-            audit.write(&Event::Opened { user: asker.user, process: asker.process, key: name });
-            told
-        }
+        Ask::Open(source) => open_known(&source, asker, keys, shared, audit)?,
         Ask::Lend { pkcs8 } => {
-            if !asker.grant.may_lend() {
-                return Err(Refusal::NotAllowed);
-            }
+            require(asker.grant.may_lend(), Refusal::NotAllowed)?;
             return chore(asker, keys, String::new(), What::Lend { pkcs8 });
         }
         Ask::Session { cipher, key } => {
-            if !asker.grant.may_lend() {
-                return Err(Refusal::NotAllowed);
-            }
+            require(asker.grant.may_lend(), Refusal::NotAllowed)?;
             let key = RecordKey::new(cipher, &key.0).ok_or(Refusal::BadKey)?;
             let handle = give_handle(asker.id, Handle::Record(Arc::new(key)), shared)?;
             Told::Session { handle }
@@ -318,9 +304,7 @@ fn answered(
             return Ok(inquire(asker, keys, inquiry::What::Certificates { only, after }));
         }
         Ask::Certify { name, chain } => {
-            if !asker.grant.is_admin() {
-                return Err(Refusal::NotAdmin);
-            }
+            require(asker.grant.is_admin(), Refusal::NotAdmin)?;
             let certificates = chain.len();
             keys.certify(&name, chain)?;
             audit.write(&Event::Certified { user: asker.user, key: name, certificates });
@@ -337,31 +321,47 @@ fn answered(
             return chore(asker, keys, name, What::Replace { bytes, passphrase, old });
         }
         Ask::RemovePrevious { name } => {
-            if !asker.grant.is_admin() {
-                return Err(Refusal::NotAdmin);
-            }
+            require(asker.grant.is_admin(), Refusal::NotAdmin)?;
             keys.remove_previous(&name)?;
             audit.write(&Event::Removed { user: asker.user, key: format!("{name} (previous)") });
             Told::Done
         }
         Ask::Remove { name } => {
-            if !asker.grant.is_admin() {
-                return Err(Refusal::NotAdmin);
-            }
+            require(asker.grant.is_admin(), Refusal::NotAdmin)?;
             keys.remove(&name)?;
             audit.write(&Event::Removed { user: asker.user, key: name });
             Told::Done
         }
         Ask::Users { name } => {
-            if !asker.grant.is_admin() {
-                return Err(Refusal::NotAdmin);
-            }
+            require(asker.grant.is_admin(), Refusal::NotAdmin)?;
             let (users, groups) = policy.users_of(&name);
             let some = |all: BTreeSet<u32>| all.into_iter().take(USERS_MAX).collect();
             Told::Users { users: some(users), groups: some(groups) }
         }
     };
     Ok(Answered::Now(told))
+}
+
+/// Refuses what is not allowed.
+fn require(is_allowed: bool, otherwise: Refusal) -> Result<(), Refusal> {
+    if is_allowed { Ok(()) } else { Err(otherwise) }
+}
+
+/// Opens a key that the user may use, and whose kind the client knows; for others it does not exist.
+fn open_known(
+    source: &Source,
+    asker: &Asker,
+    keys: &Keys,
+    shared: &Shared,
+    audit: &Audit,
+) -> Result<Told, Refusal> {
+    let key = keys.find(source).ok_or(Refusal::NoSuchKey)?;
+    let uses = asker.grant.uses(&key.info.name);
+    require(!uses.is_empty() && key.info.kind.version() <= asker.version, Refusal::NoSuchKey)?;
+    let name = key.info.name.clone();
+    let told = open(asker.id, Arc::clone(key), uses, shared)?;
+    audit.write(&Event::Opened { user: asker.user, process: asker.process, key: name });
+    Ok(told)
 }
 
 fn open(id: Id, key: Arc<StoredKey>, uses: BTreeSet<Use>, shared: &Shared) -> Result<Told, Refusal> {
@@ -376,9 +376,7 @@ fn give_handle(id: Id, handle: Handle, shared: &Shared) -> Result<u32, Refusal> 
 
 fn chore(asker: &mut Asker, keys: &mut Keys, name: String, what: What) -> Result<Answered, Refusal> {
     let is_kept = !matches!(what, What::Lend { .. });
-    if is_kept && !asker.grant.is_admin() {
-        return Err(Refusal::NotAdmin);
-    }
+    require(!is_kept || asker.grant.is_admin(), Refusal::NotAdmin)?;
     if let What::Generate(kind) = &what
         && kind.to_string().parse() != Ok(*kind)
     {
