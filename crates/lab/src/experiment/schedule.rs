@@ -60,13 +60,8 @@ impl Plan {
             let kept_round = round.checked_sub(rule.warm_up_rounds);
             let content_seed = rng.next_u64();
             sampler.prepare(content_seed)?;
-            let mut order: Vec<usize> = (0..cells.len()).collect();
-            rng.shuffle(&mut order);
             let is_first_in_haste = self.deadline.is_some() && kept_round == Some(0);
-            if is_first_in_haste {
-                order.sort_unstable();
-            }
-            for index in order {
+            for index in order(&mut rng, cells.len(), is_first_in_haste) {
                 let mut retries = match kept_round {
                     Some(_) if !is_first_in_haste => rule.retries_per_round.min(retries_left),
                     _ => 0,
@@ -113,26 +108,37 @@ impl Plan {
                 }
             }
             let left = began.elapsed().as_secs_f64() * (rounds - round - 1) as f64 / (round + 1) as f64;
-            let name = kept_round.map_or_else(
-                || "warm-up".to_owned(),
-                |round| format!("round {} of {}", round + 1, rule.rounds),
-            );
-            let id = &self.experiment.id;
             if left >= 1.0 || round + 1 == rounds {
-                let left =
-                    if left >= 1.0 { format!(", about {} left", duration(left)) } else { String::new() };
-                let Runs { taken, disturbed } = cells.iter().map(Cell::runs).sum();
-                let busy = if disturbed > 0 {
-                    format!("; other work disturbed {disturbed} of {taken} runs")
-                } else {
-                    String::new()
-                };
-                writeln!(progress, "  {id}: {name} done ({} cells){left}{busy}", cells.len())?;
+                writeln!(progress, "  {}", self.round_line(kept_round, left, &cells))?;
                 progress.flush()?;
             }
         }
         Ok(cells)
     }
+
+    /// Returns a line about a round that is done, `left` seconds before the last one will be.
+    fn round_line(&self, kept_round: Option<usize>, left: f64, cells: &[Cell]) -> String {
+        let rounds = self.experiment.repetition.rounds;
+        let name = kept_round
+            .map_or_else(|| "warm-up".to_owned(), |round| format!("round {} of {rounds}", round + 1));
+        let left = if left >= 1.0 { format!(", about {} left", duration(left)) } else { String::new() };
+        let Runs { taken, disturbed } = cells.iter().map(Cell::runs).sum();
+        let busy = match disturbed {
+            0 => String::new(),
+            _ => format!("; other work disturbed {disturbed} of {taken} runs"),
+        };
+        format!("{}: {name} done ({} cells){left}{busy}", self.experiment.id, cells.len())
+    }
+}
+
+/// Returns the order of a round's turns: a new one, or that of the plan. Either takes the same numbers from `rng`.
+fn order(rng: &mut Rng, cells: usize, is_by_plan: bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..cells).collect();
+    rng.shuffle(&mut order);
+    if is_by_plan {
+        order.sort_unstable();
+    }
+    order
 }
 
 #[cfg(test)]

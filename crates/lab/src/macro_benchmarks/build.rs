@@ -211,6 +211,12 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         turns.push((place(REMOTE, between, suite), Box::new(turn)));
     }
     let cells = bench.take_turns("build", turns)?;
+    let title = format!("`{build}` of {what}, links of 1 Gb/s");
+    Ok(bench.outcome(experiment(&title), cells, claims()).into_iter().collect())
+}
+
+/// Returns the study's table without cells: its measures, notes and plots.
+fn experiment(title: &str) -> Experiment {
     let measures = vec![
         Measure::cost(SECONDS, "s", "s"),
         Measure::cost("cpu_s", "CPU s: build", "s"),
@@ -225,12 +231,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
          tree, such as a kernel's; compilers hide the network in trees of few files.",
     ];
     let plots = vec![Plot::new(Drawn::Bars, "suite", SECONDS, &["files", "between"]).titled("Elapsed time")];
-    let title = format!("`{build}` of {what}, links of 1 Gb/s");
-    let experiment = Experiment::new("build", "R21", &title, &AXES, measures);
-    Ok(bench
-        .outcome(experiment.notes(&notes).shown(View::Cells, plots), cells, claims())
-        .into_iter()
-        .collect())
+    Experiment::new("build", "R21", title, &AXES, measures).notes(&notes).shown(View::Cells, plots)
 }
 
 fn place(files: &str, between: &str, suite: &str) -> Coordinates {

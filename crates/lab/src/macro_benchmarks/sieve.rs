@@ -133,6 +133,13 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
         }
     }
     let cells = bench.take_turns("sieve", turns)?;
+    let title = format!("`{SIEVE} 1 {top}` beside traffic of 40 Mb/s, one core");
+    let claims = claims(&cells);
+    Ok(bench.outcome(experiment(&title), cells, claims).into_iter().collect())
+}
+
+/// Returns the study's table without cells: its measures, notes and plots.
+fn experiment(title: &str) -> Experiment {
     let measures = vec![
         Measure::cost(SECONDS, "s", "s"),
         Measure::cost("cpu_s", "CPU s: sieve", "s"),
@@ -149,10 +156,7 @@ pub(super) fn outcomes(bench: &mut Bench<'_>) -> Result<Vec<Outcome>, LabError> 
     let plots = vec![
         Plot::new(Drawn::Bars, "background", SECONDS, &["between", "suite"]).titled("Run time of the sieve"),
     ];
-    let title = format!("`{SIEVE} 1 {top}` beside traffic of 40 Mb/s, one core");
-    let experiment = Experiment::new("sieve", "R18, R19", &title, &AXES, measures);
-    let claims = claims(&cells);
-    Ok(bench.outcome(experiment.notes(&notes).shown(View::Cells, plots), cells, claims).into_iter().collect())
+    Experiment::new("sieve", "R18, R19", title, &AXES, measures).notes(&notes).shown(View::Cells, plots)
 }
 
 fn place(background: &str, between: &str, suite: &str) -> Coordinates {

@@ -21,6 +21,7 @@ use crate::scratch::Scratch;
 use crate::stats::{Centre, Summary};
 use crate::studies::{Family, OWN as OWN_STUDY, Study, cost, study};
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tree::TreeSample;
 
@@ -61,42 +62,17 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
         let [wished, room] = [wished, file_bytes].map(number::bytes);
         skipped.push(format!("a file of {wished}: there is room for {room} only"));
     }
-    let mut contestants = Own::four_levels(&program);
-    if request.copies.peers {
-        contestants.extend(peers::all(&request.surroundings));
-        // The product over ssh is compared with the programs that log in too.
-        contestants.push(peers::own_over_ssh(&request.surroundings, &program.path));
-    }
-    // The rows that matter most have their turns before the time is up.
-    contestants.sort_by_key(|peer| plan::rank(peer.name(), peer.level()));
+    let mut contestants = contestants(request, &program);
 
     writeln!(progress, "Taking a real tree and making a random file ...")?;
     // The file has the first part of the time, the tree the rest.
     let until = started + request.copies.limit.mul_f64(FILES_SHARE);
     let target = scratch.path().join(TARGET_NAME);
-    let mut smaller = |what: &str, usual: u64, now: u64| {
-        if now < usual {
-            let [usual, now] = [usual, now].map(number::bytes);
-            let change = "`--size` and `--limit` change that";
-            skipped.push(format!("a {what} of {usual}: by the first rows there is time for {now}; {change}"));
-        }
-    };
-    if tree_bytes_max > plan::TREE_TRIAL_BYTES {
-        let tried = take_tree(request, &scratch, plan::TREE_TRIAL_BYTES, &mut Vec::new())?;
-        let trial = Workload::new(&scratch.path().join(TREE_NAME), &target)?;
-        let time = || request.copies.limit.mul_f64(1.0 - FILES_SHARE);
-        let usual = tree_bytes_max;
-        tree_bytes_max = fitting(&mut contestants, &trial, (usual, tried.bytes), time);
-        smaller("tree", usual, tree_bytes_max);
-    }
-    if request.copies.file_bytes_max.is_none() && file_bytes > plan::FILE_TRIAL_BYTES {
-        let trial = scratch.random_file(FILE_NAME, plan::FILE_TRIAL_BYTES, request.seed)?;
-        let trial = Workload::new(&trial, &target)?;
-        let usual = file_bytes;
-        let time = || until.saturating_duration_since(Instant::now());
-        file_bytes = fitting(&mut contestants, &trial, (usual, plan::FILE_TRIAL_BYTES), time);
-        smaller("file", usual, file_bytes);
-    }
+    let wished = (file_bytes, tree_bytes_max);
+    (file_bytes, tree_bytes_max) =
+        sizes_in_time(request, (&scratch, &target), wished, &mut contestants, until)?;
+    skipped.extend(too_large("tree", wished.1, tree_bytes_max));
+    skipped.extend(too_large("file", wished.0, file_bytes));
     let tree = take_tree(request, &scratch, tree_bytes_max, &mut skipped)?;
     let file = scratch.random_file(FILE_NAME, file_bytes, request.seed)?;
     let [file, tree_of] =
@@ -152,6 +128,53 @@ fn run(request: &Request, progress: &mut dyn Write) -> Result<Report, LabError> 
             "What protection costs on this machine",
             &summary,
             vec![file, tree],
+        )
+    })
+}
+
+/// Returns all that copy, the product first, in the order of their turns.
+fn contestants(request: &Request, program: &Program) -> Vec<Box<dyn Peer>> {
+    let mut contestants = Own::four_levels(program);
+    if request.copies.peers {
+        contestants.extend(peers::all(&request.surroundings));
+        // The product over ssh is compared with the programs that log in too.
+        contestants.push(peers::own_over_ssh(&request.surroundings, &program.path));
+    }
+    // The rows that matter most have their turns before the time is up.
+    contestants.sort_by_key(|peer| plan::rank(peer.name(), peer.level()));
+    contestants
+}
+
+/// Returns the sizes of the file and of the tree for which there is time, by trials in `scratch`; sizes that somebody wants stay. The
+/// file has the time `until` then, the tree its share of the limit.
+fn sizes_in_time(
+    request: &Request,
+    (scratch, target): (&Scratch, &Path),
+    (mut file_bytes, mut tree_bytes): (u64, u64),
+    contestants: &mut [Box<dyn Peer>],
+    until: Instant,
+) -> Result<(u64, u64), LabError> {
+    if tree_bytes > plan::TREE_TRIAL_BYTES {
+        let tried = take_tree(request, scratch, plan::TREE_TRIAL_BYTES, &mut Vec::new())?;
+        let trial = Workload::new(&scratch.path().join(TREE_NAME), target)?;
+        let time = || request.copies.limit.mul_f64(1.0 - FILES_SHARE);
+        tree_bytes = fitting(contestants, &trial, (tree_bytes, tried.bytes), time);
+    }
+    if request.copies.file_bytes_max.is_none() && file_bytes > plan::FILE_TRIAL_BYTES {
+        let trial = scratch.random_file(FILE_NAME, plan::FILE_TRIAL_BYTES, request.seed)?;
+        let trial = Workload::new(&trial, target)?;
+        let time = || until.saturating_duration_since(Instant::now());
+        file_bytes = fitting(contestants, &trial, (file_bytes, plan::FILE_TRIAL_BYTES), time);
+    }
+    Ok((file_bytes, tree_bytes))
+}
+
+/// Returns words about a usual size for which there is no time.
+fn too_large(what: &str, usual: u64, now: u64) -> Option<String> {
+    let [usual_text, now_text] = [usual, now].map(number::bytes);
+    (now < usual).then(|| {
+        format!(
+            "a {what} of {usual_text}: by the first rows there is time for {now_text}; `--size` and `--limit` change that"
         )
     })
 }

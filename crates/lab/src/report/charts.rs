@@ -101,74 +101,108 @@ fn has_line(chart: &Chart) -> bool {
     chart.series.iter().filter(is_own).any(|one| one.points() > 1)
 }
 
+/// Returns the measures of a plot whose chart shows figures of one role.
+fn measures(outcome: &Outcome, plot: &Plot, shown: Role) -> Vec<Measure> {
+    let is_printed = |id: &str| {
+        let mut cells = outcome.cells.iter().filter(|cell| cell.role == Role::Published);
+        cells.any(|cell| cell.values.contains_key(id))
+    };
+    // Papers print megabits.
+    let in_megabits = |id: &str| shown == Role::Published && id == RATE && !is_printed(id);
+    let of = |id: &String| outcome.experiment.measure(if in_megabits(id) { MEGABITS } else { id });
+    plot.measures.iter().map(of).collect()
+}
+
+/// The source of a chart's series.
+struct Source<'a> {
+    outcome: &'a Outcome,
+    plot: &'a Plot,
+    /// The values that the whole chart has.
+    place: &'a Coordinates,
+    /// The role whose places decide which series there are.
+    shown: Role,
+    /// The axes by which series differ.
+    axes: Vec<String>,
+    measures: Vec<Measure>,
+    /// The line that others are divided by.
+    divisor: Option<Coordinates>,
+}
+
+impl<'a> Source<'a> {
+    fn new(outcome: &'a Outcome, plot: &'a Plot, place: &'a Coordinates, shown: Role) -> Self {
+        // Axes with the same value for all need no mention.
+        let differ = |axis: &&String| outcome.experiment.values(axis).len() > 1;
+        let axes: Vec<String> = plot.series.iter().filter(differ).cloned().collect();
+        let divisor = plot.divisor.as_ref().and_then(|name| {
+            let lines = combinations(outcome, &axes, shown);
+            lines.into_iter().find(|line| line.values().any(|value| value == name))
+        });
+        let measures = measures(outcome, plot, shown);
+        Self { outcome, plot, place, shown, axes, measures, divisor }
+    }
+
+    /// Returns whether published figures tell an axis: it is not the papers' if none has one of our values, as with tiers.
+    fn is_shared(&self, axis: &String) -> bool {
+        let of = |role: Role| {
+            let cells = self.outcome.cells.iter().filter(move |cell| cell.role == role);
+            cells.filter_map(|cell| cell.at.get(axis))
+        };
+        of(Role::Published).any(|value| value == ANY || of(Role::Own).any(|own| own == value))
+    }
+
+    /// Returns the cell of a line at a value of the abscissa.
+    fn cell(&self, line: &Coordinates, label: &str, role: Role) -> Option<&'a Cell> {
+        let mut place: Coordinates = self.place.clone();
+        place.retain(|axis, _| role == self.shown || self.is_shared(axis));
+        place.extend(line.clone());
+        place.insert(self.plot.over.clone(), label.to_owned());
+        at_or_any(self.outcome, &place, role)
+    }
+
+    /// Returns all series of a role.
+    fn series(&self, role: Role, labels: &[String]) -> Vec<Series> {
+        let lines = combinations(self.outcome, &self.axes, role);
+        let of_line = |line: &Coordinates| {
+            self.measures.iter().map(|measure| self.one(line, measure, role, labels)).collect()
+        };
+        lines.iter().flat_map::<Vec<Series>, _>(of_line).collect()
+    }
+
+    /// Returns the series of one line and measure.
+    fn one(&self, line: &Coordinates, measure: &Measure, role: Role, labels: &[String]) -> Series {
+        let mut words = vec![words_of(&self.outcome.experiment, line, &self.axes).replace(", ", " ")];
+        if self.measures.len() > 1 || words[0].is_empty() {
+            words.push(measure.name.clone());
+        }
+        let name = words.join(" ").trim().to_owned();
+        let is_published = role != self.shown;
+        let mut one = Series { name, is_published, is_common: true, ..Series::default() };
+        for label in labels {
+            let found = self.cell(line, label, role);
+            one.is_common &= found.is_none_or(|cell| {
+                self.plot.plots.iter().any(|axis| cell.at.get(axis).is_some_and(|value| value == ANY))
+            });
+            let below = self.divisor.as_ref().and_then(|divisor| self.cell(divisor, label, role));
+            let figure = match self.divisor {
+                None => found.and_then(|cell| figure(cell, &measure.id)),
+                Some(_) => {
+                    found.zip(below).and_then(|(top, bottom)| range(&derive::over(top, bottom, &measure.id)?))
+                }
+            };
+            one.push(figure, found.into_iter().chain(below).any(Cell::is_doubtful));
+        }
+        one
+    }
+}
+
 /// Returns one chart of our figures, with the paper's points if the plot has them, or of published figures alone.
 fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Option<Chart> {
     let experiment = &outcome.experiment;
     let both = [Role::Own, Role::Published];
     let roles: &[Role] = if plot.published { &both } else { &[shown] };
     let mut labels = labels(outcome, plot, roles);
-    // Papers print megabits.
-    let is_printed = |id: &str| {
-        let mut cells = outcome.cells.iter().filter(|cell| cell.role == Role::Published);
-        cells.any(|cell| cell.values.contains_key(id))
-    };
-    let measure_id = |id: &String| match shown == Role::Published && id == RATE && !is_printed(id) {
-        true => MEGABITS.to_owned(),
-        false => id.clone(),
-    };
-    let measures: Vec<Measure> = plot.measures.iter().map(|id| experiment.measure(&measure_id(id))).collect();
-    // Axes with the same value for all need no mention.
-    let axes: Vec<String> =
-        plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
-    let lines = combinations(outcome, &axes, shown);
-    // An axis is not the papers' if no published figure has one of our values, as with tiers.
-    let is_shared = |axis: &String| {
-        let of = |role: Role| {
-            let cells = outcome.cells.iter().filter(move |cell| cell.role == role);
-            cells.filter_map(|cell| cell.at.get(axis))
-        };
-        of(Role::Published).any(|value| value == ANY || of(Role::Own).any(|own| own == value))
-    };
-    let cell = |line: &Coordinates, label: &String, role| {
-        let mut place: Coordinates = place.clone();
-        place.retain(|axis, _| role == shown || is_shared(axis));
-        place.extend(line.clone());
-        place.insert(plot.over.clone(), label.clone());
-        at_or_any(outcome, &place, role)
-    };
-    let divisor = plot
-        .divisor
-        .as_ref()
-        .and_then(|name| lines.iter().find(|line| line.values().any(|value| value == name)));
-    let mut series = Vec::new();
-    for &role in roles {
-        for (line, measure) in combinations(outcome, &axes, role)
-            .iter()
-            .flat_map(|line| measures.iter().map(move |measure| (line.clone(), measure)))
-        {
-            let mut words = vec![words_of(experiment, &line, &axes).replace(", ", " ")];
-            if measures.len() > 1 || words[0].is_empty() {
-                words.push(measure.name.clone());
-            }
-            let name = words.join(" ").trim().to_owned();
-            let mut one = Series { name, is_published: role != shown, is_common: true, ..Series::default() };
-            for label in &labels {
-                let found = cell(&line, label, role);
-                one.is_common &= found.is_none_or(|cell| {
-                    plot.plots.iter().any(|axis| cell.at.get(axis).is_some_and(|value| value == ANY))
-                });
-                let below = divisor.and_then(|divisor| cell(divisor, label, role));
-                let figure = match divisor {
-                    None => found.and_then(|cell| figure(cell, &measure.id)),
-                    Some(_) => found
-                        .zip(below)
-                        .and_then(|(top, bottom)| range(&derive::over(top, bottom, &measure.id)?)),
-                };
-                one.push(figure, found.into_iter().chain(below).any(Cell::is_doubtful));
-            }
-            series.push(one);
-        }
-    }
+    let source = Source::new(outcome, plot, place, shown);
+    let mut series: Vec<Series> = roles.iter().flat_map(|&role| source.series(role, &labels)).collect();
     // A single point makes no line; if there is no line at all, points are shown, and a published point stands alone.
     let most = series.iter().map(Series::points).max().unwrap_or(0);
     let least = if plot.drawn == Drawn::Lines { most.min(2) } else { 1 }.max(1);
@@ -182,13 +216,13 @@ fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates, shown: Role) -> Op
     series.extend(plot.ideal.then(|| ideal(&labels)).flatten());
     let words = words_of(experiment, place, &plot.plots);
     let is_unsaid = shown == Role::Published && !words.contains("as published");
-    let source = if is_unsaid { "as published" } else { "" };
-    let title = [&*plot.title, &*words, source]
+    let origin = if is_unsaid { "as published" } else { "" };
+    let title = [&*plot.title, &*words, origin]
         .into_iter()
         .filter(|text| !text.is_empty())
         .collect::<Vec<_>>()
         .join(", ");
-    let unit = || measures.first().map_or_else(String::new, |measure| measure.unit.clone());
+    let unit = || source.measures.first().map_or_else(String::new, |measure| measure.unit.clone());
     Some(Chart {
         id: String::new(),
         kind: plot.drawn,

@@ -175,6 +175,45 @@ fn cache_claims() -> Vec<Claim> {
     claims
 }
 
+/// Returns the rates of an algorithm's tiers, and what each gains over those below it.
+fn tiers_of(algorithm: &str, rows: &[Row]) -> Cell {
+    let of = |tier: Tier| rows.iter().find(|row| row.algorithm == algorithm && row.tier == tier.name());
+    let found = Tier::ALL.map(of);
+    let [reference, generic, native, batch] = found.map(|row| row.map(Row::rate));
+    let rate = |row: &Option<&Row>| row.map_or(0.0, |row| row.mb_per_s);
+    let best = |until: usize| {
+        let rows = found[..until].iter().filter(|row| row.is_some());
+        rows.max_by(|one, other| rate(one).total_cmp(&rate(other)))?.map(Row::rate)
+    };
+    let over = |value: &Option<Value>, base: Option<Value>| derive::ratio(value.as_ref()?, base.as_ref()?);
+    let gains = [
+        ("generic gain", over(&generic, reference.clone())),
+        ("native gain", over(&native, best(2))),
+        ("batch gain", over(&batch, best(3))),
+        ("single", over(&best(3), reference)),
+        ("lanes", over(&batch, best(3))),
+    ];
+    let runs = found.iter().flatten().map(|row| row.runs).sum();
+    let mut cell = Cell::new([("algorithm", algorithm)]).behind(runs);
+    for (tier, row) in Tier::ALL.into_iter().zip(found) {
+        cell = cell.with_some(tier.name(), row.map(Row::rate));
+    }
+    gains.into_iter().fold(cell, |cell, (id, gain)| cell.with_some(id, gain))
+}
+
+/// Returns how many times the slowest algorithm MD5 is at level 0, if both have been measured.
+fn md5_note(cells: &[Cell]) -> Option<String> {
+    let mut level_0 =
+        cells.iter().filter_map(|cell| Some((cell.figure("reference")?, &cell.at["algorithm"])));
+    let (slowest, name) = level_0.clone().min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let (md5, _) = level_0.find(|(_, name)| *name == "md5")?;
+    Some(format!(
+        "At level 0 MD5 is {:.0} times the slowest, which is {name}; in the paper at least 45 times, the slowest being AES (IXP2X00) \
+         or RC6 (IXP1200).",
+        md5 / slowest
+    ))
+}
+
 impl Teller<'_> {
     /// Returns the options for the ten algorithms with packets of 1408 bytes.
     fn packets(&self) -> SpeedOptions {
@@ -206,33 +245,7 @@ impl Teller<'_> {
             gain("single", "single over reference"),
             gain("lanes", "batch over single"),
         ];
-        let mut cells = Vec::new();
-        for algorithm in TEN {
-            let of =
-                |tier: Tier| rows.iter().find(|row| row.algorithm == algorithm && row.tier == tier.name());
-            let found = Tier::ALL.map(of);
-            let [reference, generic, native, batch] = found.map(|row| row.map(Row::rate));
-            let rate = |row: &Option<&Row>| row.map_or(0.0, |row| row.mb_per_s);
-            let best = |until: usize| {
-                let rows = found[..until].iter().filter(|row| row.is_some());
-                rows.max_by(|one, other| rate(one).total_cmp(&rate(other)))?.map(Row::rate)
-            };
-            let over =
-                |value: &Option<Value>, base: Option<Value>| derive::ratio(value.as_ref()?, base.as_ref()?);
-            let gains = [
-                ("generic gain", over(&generic, reference.clone())),
-                ("native gain", over(&native, best(2))),
-                ("batch gain", over(&batch, best(3))),
-                ("single", over(&best(3), reference)),
-                ("lanes", over(&batch, best(3))),
-            ];
-            let runs = found.iter().flatten().map(|row| row.runs).sum();
-            let mut cell = Cell::new([("algorithm", algorithm)]).behind(runs);
-            for (tier, row) in Tier::ALL.into_iter().zip(found) {
-                cell = cell.with_some(tier.name(), row.map(Row::rate));
-            }
-            cells.push(gains.into_iter().fold(cell, |cell, (id, gain)| cell.with_some(id, gain)));
-        }
+        let mut cells: Vec<Cell> = TEN.map(|algorithm| tiers_of(algorithm, &rows)).into();
         let gains = ["single", "lanes"].map(|measure| {
             cells.iter().filter_map(|cell| cell.values.get(measure).cloned()).collect::<Vec<Value>>()
         });
@@ -260,17 +273,7 @@ impl Teller<'_> {
             "The paper's gains are means over its algorithms on the IXP2800: level 2 over level 0 on one thread, and level 3 on 8 \
              engines of 8 threads.",
         ]);
-        let level_0 =
-            cells.iter().filter_map(|cell| Some((cell.figure("reference")?, &cell.at["algorithm"])));
-        let slowest = level_0.clone().min_by(|one, other| one.0.total_cmp(&other.0));
-        let md5 = level_0.clone().find(|(_, name)| *name == "md5");
-        if let (Some((slowest, name)), Some((md5, _))) = (slowest, md5) {
-            experiment.notes.push(format!(
-                "At level 0 MD5 is {:.0} times the slowest, which is {name}; in the paper at least 45 times, the slowest being \
-                 AES (IXP2X00) or RC6 (IXP1200).",
-                md5 / slowest
-            ));
-        }
+        experiment.notes.extend(md5_note(&cells));
         cells.extend(means);
         experiment.claims = claims;
         let plot = Plot {

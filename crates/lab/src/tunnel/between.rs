@@ -87,6 +87,53 @@ pub(crate) enum Keys {
     Ike,
 }
 
+/// Returns the text of the site file of one of our gateways, below `folders`, where it writes the keys that the file names.
+fn site_file(
+    program: &Path,
+    folders: &Path,
+    own: &Gate,
+    others: &[(usize, &Gate)],
+    ours: &Ours,
+) -> Result<String, LabError> {
+    let folder = folders.join(own.host.to_string());
+    let address = own.address.as_ref().map_or_else(String::new, |address| format!("\"{address}/32\""));
+    let mut site = format!(
+        "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n{}",
+        own.outer, ours.way
+    );
+    if ours.keys == Keys::Calls {
+        site += "identity = \"identity\"\n";
+    }
+    for &(pair, other) in others {
+        let (host, endpoint, inner) = (other.host, &other.outer, &other.inner);
+        site += &format!("[[peers]]\nname = \"host{host}\"\nnetworks = [\"{inner}\"]\n");
+        // One of two ends that are joined by TCP connects.
+        if !ours.is_by_tcp || own.host < host {
+            site += &format!("endpoint = \"{endpoint}:4500\"\n");
+        }
+        if ours.is_by_tcp {
+            site += "tcp = true\n";
+        }
+        site += &match ours.keys {
+            Keys::Manual => manual_keys(&folder, pair, ours.suite)?,
+            Keys::Calls => {
+                let theirs = folders.join(host.to_string()).join("identity");
+                let _ = identity(program, &folder.join("identity"))?;
+                format!("suite = \"{}\"\nkey = \"{}\"\n", ours.suite, identity(program, &theirs)?)
+            }
+            Keys::Ike => {
+                write_private(&folder.join("secret"), SECRET)?;
+                format!(
+                    "[peers.ike]\nid = \"host{host}.example\"\nlocal-id = \"host{}.example\"\n\
+                     local-networks = [\"{}\"]\npsk-file = \"secret\"\nchildren = {}\n",
+                    own.host, own.inner, ours.children
+                )
+            }
+        };
+    }
+    Ok(site)
+}
+
 impl Net {
     /// Starts the hosts, the links and the tunnel. Files are written to `folder`.
     pub(crate) fn up(
@@ -134,41 +181,7 @@ impl Net {
         let folders = folder;
         let folder = folders.join(own.host.to_string());
         fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
-        let address = own.address.as_ref().map_or_else(String::new, |address| format!("\"{address}/32\""));
-        let mut site = format!(
-            "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n{}",
-            own.outer, ours.way
-        );
-        if ours.keys == Keys::Calls {
-            site += "identity = \"identity\"\n";
-        }
-        for &(pair, other) in others {
-            let (host, endpoint, inner) = (other.host, &other.outer, &other.inner);
-            site += &format!("[[peers]]\nname = \"host{host}\"\nnetworks = [\"{inner}\"]\n");
-            // One of two ends that are joined by TCP connects.
-            if !ours.is_by_tcp || own.host < host {
-                site += &format!("endpoint = \"{endpoint}:4500\"\n");
-            }
-            if ours.is_by_tcp {
-                site += "tcp = true\n";
-            }
-            site += &match ours.keys {
-                Keys::Manual => manual_keys(&folder, pair, ours.suite)?,
-                Keys::Calls => {
-                    let theirs = folders.join(host.to_string()).join("identity");
-                    let _ = identity(program, &folder.join("identity"))?;
-                    format!("suite = \"{}\"\nkey = \"{}\"\n", ours.suite, identity(program, &theirs)?)
-                }
-                Keys::Ike => {
-                    write_private(&folder.join("secret"), SECRET)?;
-                    format!(
-                        "[peers.ike]\nid = \"host{host}.example\"\nlocal-id = \"host{}.example\"\n\
-                         local-networks = [\"{}\"]\npsk-file = \"secret\"\nchildren = {}\n",
-                        own.host, own.inner, ours.children
-                    )
-                }
-            };
-        }
+        let site = site_file(program, folders, own, others, ours)?;
         let path = folder.join("site.toml");
         write_private(&path, &site)?;
         if ours.is_by_tcp {
