@@ -7,6 +7,11 @@
 
 #![deny(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod wide;
 
 /// Returns the one's complement sum of big-endian 16-bit words, an odd byte padded with zero, not yet complemented:

@@ -12,6 +12,11 @@
 
 #![deny(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod asynchronous;
 mod bell;
 mod channel;

@@ -15,6 +15,11 @@
 
 #![deny(unsafe_code)]
 
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod at_once;
 mod bell;
 mod buffer;
