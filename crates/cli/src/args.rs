@@ -18,6 +18,7 @@ mod late;
 mod peers;
 #[cfg(feature = "copy")]
 mod serve;
+#[cfg(feature = "copy")]
 pub(crate) mod tips;
 #[cfg(feature = "tunnel")]
 mod tunnel;

@@ -62,8 +62,14 @@ mod tests {
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         for name in [
             "sealane.1",
+            #[cfg(feature = "copy")]
             "sealane-cp.1",
+            #[cfg(feature = "copy")]
             "sealane-serve.1",
+            #[cfg(feature = "tunnel")]
+            "sealane-tunnel-up.1",
+            #[cfg(feature = "engine")]
+            "sealane-engine-serve.1",
             "sealane-id.1",
             "sealane-speed.1",
             "sealane-md5.1",
@@ -81,8 +87,14 @@ mod tests {
             let examples = page.split_once(".SH EXAMPLES\n").map(|(_, examples)| examples);
             assert!(examples.is_some_and(|examples| examples.starts_with(".TP\n")), "{name} has no example");
         }
-        let (_, cp) = pages.iter().find(|(name, _)| name == "sealane-cp.1").expect("checked above");
-        let cp = String::from_utf8(cp.clone()).expect("pages are UTF-8");
+    }
+
+    #[cfg(feature = "copy")]
+    #[test]
+    fn the_page_of_cp_has_its_exit_statuses_once_and_nothing_hidden() {
+        let pages = pages().expect("rendering into memory succeeds");
+        let (_, cp) = pages.into_iter().find(|(name, _)| name == "sealane-cp.1").expect("the page");
+        let cp = String::from_utf8(cp).expect("pages are UTF-8");
         for text in [".SH \"EXIT STATUS\"", "\\fB130\\fR", "through\\-ssh", "limit\\-rate"] {
             assert!(cp.contains(text), "{text} is missing in the page of cp");
         }
@@ -108,9 +120,16 @@ mod tests {
             let script = script(shell).expect("completions are made");
             let completes_far = matches!(shell, Shell::Bash | Shell::Zsh);
             assert_eq!(script.contains("_sealane_far"), completes_far, "{shell}");
-            for flag in ["through-ssh", "ignore-missing"] {
-                assert!(script.contains(flag), "{shell} knows no {flag}");
-            }
+            assert!(script.contains("ignore-missing"), "{shell} knows no --ignore-missing");
+        }
+    }
+
+    #[cfg(feature = "copy")]
+    #[test]
+    fn completions_of_cp_have_its_flags_and_their_values() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let script = script(shell).expect("completions are made");
+            assert!(script.contains("through-ssh"), "{shell} knows no --through-ssh");
             // Elvish and PowerShell complete no values.
             let has_values = matches!(shell, Shell::Bash | Shell::Zsh | Shell::Fish);
             for value in ["authenticated", "chacha20-poly1305"] {

@@ -73,16 +73,15 @@ use std::ffi::OsString;
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let json = arguments.iter().any(|argument| argument == "--json");
-    let is_cp = arguments.get(1).is_some_and(|word| word == "cp" || word == "copy");
     let parsed = matches(&arguments).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(mut error) => {
-            if is_cp && !json {
-                args::tips::add(&mut error);
-            }
+        #[cfg(feature = "copy")]
+        Err(mut error) if !json && arguments.get(1).is_some_and(|word| word == "cp" || word == "copy") => {
+            args::tips::add(&mut error);
             return failure::misused(&error, json);
         }
+        Err(error) => return failure::misused(&error, json),
     };
     if holds_keys(&cli.command) {
         // This keeps the keys out of core dumps and away from other processes of this user. If the kernel refuses,

@@ -7,6 +7,7 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane",
         &[
+            #[cfg(feature = "copy")]
             ("sealane cp -r data user@host:/srv/", "copy a tree over ssh"),
             ("sealane lab quick", "measure what protection costs here"),
         ],
