@@ -202,37 +202,6 @@ fn lists_are_checked_as_coreutils_checks_them() {
 }
 
 #[test]
-fn the_time_trial_is_that_of_atomic_2() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for arguments in [
-        &["md5", "-t", "-c", "60", "-l", "100000"][..],
-        &["md5", "-c", "60", "-l", "100000", "-t"],
-        &["md5", "-t", "--count", "60", "--length", "100000", "-d"],
-    ] {
-        let output = run(folder.path(), arguments).ends(0);
-        let report = text(&output.stdout);
-        assert!(report.starts_with("MD5 time trial. Digesting 60 100000-byte blocks"), "{report}");
-        assert!(report.contains("\nDigest = 36023ea6e959c9e678702bdba0f95ff8\n"), "{report}");
-        for part in ["\nTime = ", " U : ", " S :: ", "\nSpeed = ", " bits/sec\n", "\nminflt ", " nivcsw "] {
-            assert!(report.contains(part), "{part}: {report}");
-        }
-    }
-    let output = run(folder.path(), &["md5", "-t", "-c", "60", "-l", "100000", "-s", "-r", "-d"]);
-    assert!(text(&output.stdout).contains("36023ea6e959c9e678702bdba0f95ff8"), "{}", text(&output.stderr));
-    for arguments in [
-        &["md5", "-t", "file"][..],
-        &["md5", "-t", "-c", "many"],
-        &["md5", "-t", "-c", "0"],
-        &["md5", "-t", "-c", "1", "2"],
-        &["md5", "-l", "5"],
-        &["md5", "-t", "--tag"],
-        &["sha1", "-t"],
-    ] {
-        assert_eq!(run(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
-    }
-}
-
-#[test]
 fn kernels_can_be_forced_by_the_environment() {
     let folder = files();
     let names = ["0", "64", "65", "1000", "32769", "100000"];

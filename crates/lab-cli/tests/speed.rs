@@ -1,4 +1,4 @@
-//! `sealane speed` as other programs see it: its lines, its refusals, and its exit status.
+//! `sealane speed` and `sealane md5 -t` as other programs see them: their lines, refusals and exit statuses.
 
 #[path = "../../cli/tests/program/mod.rs"]
 mod program;
@@ -423,4 +423,36 @@ fn tables_of_the_lab_fit_80_columns_without_breaking_numbers() {
     }
     let told = on_80_columns(&["lab", "predict", "--stack", "tcp/md5/ip/fddi"]);
     assert!(told.iter().all(|line| line.chars().count() <= 80), "{told:#?}");
+}
+
+/// `sealane md5 -t` is done by this program.
+#[test]
+fn the_time_trial_is_that_of_atomic_2() {
+    for arguments in [
+        &["md5", "-t", "-c", "60", "-l", "100000"][..],
+        &["md5", "-c", "60", "-l", "100000", "-t"],
+        &["md5", "-t", "--count", "60", "--length", "100000", "-d"],
+    ] {
+        let output = sealane(arguments).ends(0);
+        let report = text(&output.stdout);
+        assert!(report.starts_with("MD5 time trial. Digesting 60 100000-byte blocks"), "{report}");
+        assert!(report.contains("\nDigest = 36023ea6e959c9e678702bdba0f95ff8\n"), "{report}");
+        for part in ["\nTime = ", " U : ", " S :: ", "\nSpeed = ", " bits/sec\n", "\nminflt ", " nivcsw "] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+    }
+    let all = ["md5", "-t", "-c", "60", "-l", "100000", "-s", "-r", "-d"];
+    let output = sealane(&all).output().expect("the program starts");
+    assert!(text(&output.stdout).contains("36023ea6e959c9e678702bdba0f95ff8"), "{}", text(&output.stderr));
+    for arguments in [
+        &["md5", "-t", "file"][..],
+        &["md5", "-t", "-c", "many"],
+        &["md5", "-t", "-c", "0"],
+        &["md5", "-t", "-c", "1", "2"],
+        &["md5", "-l", "5"],
+        &["md5", "-t", "--tag"],
+        &["sha1", "-t"],
+    ] {
+        sealane(arguments).ends(2);
+    }
 }
