@@ -15,6 +15,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -36,8 +37,10 @@ pub(crate) struct Net {
 }
 
 impl Net {
+    /// Makes the hosts. Their names begin with `tag`, and are those of no other test.
     pub(crate) fn new(tag: &str, hosts: &[&str]) -> Self {
-        let tag = format!("slo{tag}{}", std::process::id());
+        static NETS: AtomicU32 = AtomicU32::new(0);
+        let tag = format!("slo{tag}{}n{}", std::process::id(), NETS.fetch_add(1, Relaxed));
         let net = Self {
             names: hosts.iter().map(|host| format!("{tag}{host}")).collect(),
             tag,
