@@ -1,13 +1,14 @@
-//! The faces of the program built alone: which crates each needs, and how much code that is.
+//! The faces of the program built alone: which crates each needs, how much code that is, and whether its tests pass.
 //!
-//! Guarantees: a face that does not build alone, or that needs a crate of the laboratory, is an error.
+//! Guarantees: a face that does not build alone, its tests included, or that needs a crate of the laboratory, is an error.
 
+use crate::tests;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
 
 /// The features of the program that make a face of their own.
-const FACES: [&str; 5] = ["copy", "serve", "tunnel", "engine", "fleet"];
+const FACES: [&str; 6] = ["copy", "serve", "tunnel", "engine", "fleet", "nats"];
 
 /// Crates that only the laboratory may need.
 const LABORATORY: [&str; 5] =
@@ -16,11 +17,11 @@ const LABORATORY: [&str; 5] =
 /// Checks that each face builds alone, and prints its crates, lines of code and dependencies.
 pub(crate) fn run(root: &Path) -> Result<()> {
     println!("{:<10} {:>7} {:>8} {:>13}", "face", "crates", "lines", "dependencies");
-    let all: String = FACES.join(",") + ",nats";
+    let all: String = FACES.join(",");
     for face in FACES.into_iter().chain([all.as_str()]) {
         let mut check = cargo(root);
         check.args(["clippy", "--quiet", "--locked", "--package", "sealane", "--no-default-features"]);
-        check.args(["--features", face, "--", "-D", "warnings"]);
+        check.args(["--features", face, "--all-targets", "--", "-D", "warnings"]);
         let status = check.status().context("running cargo")?;
         ensure!(status.success(), "the face {face} does not build alone");
         let packages = packages(root, face)?;
@@ -37,6 +38,24 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         let name = if face == all { "all" } else { face };
         println!("{name:<10} {:>7} {lines:>8} {:>13}", own.len(), foreign.len());
     }
+    Ok(())
+}
+
+/// Builds each face alone and runs its tests, or does so for those that are named.
+pub(crate) fn test(root: &Path, names: &[&str]) -> Result<()> {
+    if let Some(name) = names.iter().find(|name| !FACES.contains(name)) {
+        bail!("{name:?} is no face: there are {}", FACES.join(", "));
+    }
+    let mut failed = Vec::new();
+    for face in FACES.into_iter().filter(|face| names.is_empty() || names.contains(face)) {
+        println!("\n{face}");
+        let selection = ["--package", "sealane", "--no-default-features", "--features", face];
+        if let Err(error) = tests::run_programs(root, &selection) {
+            println!("{error:#}");
+            failed.push(face);
+        }
+    }
+    ensure!(failed.is_empty(), "tests fail where these faces are alone: {}", failed.join(", "));
     Ok(())
 }
 

@@ -42,6 +42,8 @@ usage: cargo xtask COMMAND
   aarch64 [CPU]... all tests of the transforms on processors that qemu emulates, such as cortex-a72 and max (needs Debian's cross
                    compiler and qemu-user; it takes long)
   faces            check that each face of the program builds alone, and print its crates, lines and dependencies
+  faces --test [FACE]...
+                   build each face alone, or those that are named, and run its tests (as root all of them run)
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
                    into docs/session.svg (release build, 2 GiB of /dev/shm)
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         ["model-ike", seeds] => soak(&root, ["sealane-ike", "collisions"], "SEALANE_MODEL_SEEDS", seeds),
         ["aarch64", processors @ ..] => aarch64::run(&root, processors),
         ["faces"] => faces::run(&root),
+        ["faces", "--test", names @ ..] => faces::test(&root, names),
         ["picture"] => tidy::draw_picture(&root),
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),

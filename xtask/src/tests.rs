@@ -1,7 +1,7 @@
-//! Runs all tests of the workspace, as many test programs at a time as there are processors.
+//! Runs all tests of the workspace or of a part of it, as many test programs at a time as there are processors.
 //!
 //! `cargo test` runs one program after the other, and many of them wait more than they compute: for foreign programs,
-//! time limits and each other. **Guarantees:** what runs is what `cargo test --workspace` runs, each program in its
+//! time limits and each other. **Guarantees:** what runs is what `cargo test` runs, each program in its
 //! package's folder with the environment that cargo gives it; the number of tests under way is no more than
 //! `RUST_TEST_THREADS` (by default two per processor) over all programs; the output of a program that fails is printed
 //! whole, and of one that passes what it skipped; all programs run, whichever fail.
@@ -31,8 +31,20 @@ struct Program {
 /// # Errors
 /// Fails if anything does not build, or a test fails.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    let programs = run_programs(root, &["--workspace"]);
+    let documented = cargo(root).args(["test", "--workspace", "--doc"]).status()?;
+    programs?;
+    ensure!(documented.success(), "examples in documentation failed");
+    Ok(())
+}
+
+/// Builds and runs the test programs that `selection` names, which are arguments of cargo.
+///
+/// # Errors
+/// Fails as [`run`] does, after all programs have run.
+pub(crate) fn run_programs(root: &Path, selection: &[&str]) -> anyhow::Result<()> {
     let began = Instant::now();
-    let programs = build(root)?;
+    let programs = build(root, selection)?;
     let count = programs.len();
     println!("{count} test programs built in {:.0} s", began.elapsed().as_secs_f64());
     let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -64,9 +76,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     let failed: Vec<&str> =
         ends.iter().filter(|(.., passed)| !passed).map(|(_, name, _)| name.as_str()).collect();
-    let documented = cargo(root).args(["test", "--workspace", "--doc"]).status()?;
     ensure!(failed.is_empty(), "{} of {count} test programs failed: {}", failed.len(), failed.join(", "));
-    ensure!(documented.success(), "examples in documentation failed");
     Ok(())
 }
 
@@ -77,10 +87,11 @@ fn cargo(root: &Path) -> Command {
 }
 
 /// Builds the test programs, and returns them in cargo's order.
-fn build(root: &Path) -> anyhow::Result<Vec<Program>> {
-    let arguments =
-        ["test", "--workspace", "--no-run", "--locked", "--message-format", "json-render-diagnostics"];
-    let output = cargo(root).args(arguments).stderr(Stdio::inherit()).output()?;
+fn build(root: &Path, selection: &[&str]) -> anyhow::Result<Vec<Program>> {
+    let mut build = cargo(root);
+    build.arg("test").args(selection);
+    build.args(["--no-run", "--locked", "--message-format", "json-render-diagnostics"]);
+    let output = build.stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "the tests do not build");
     let mut programs = Vec::new();
     for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

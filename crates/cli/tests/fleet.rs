@@ -11,9 +11,9 @@ mod sshd;
 mod support;
 
 use hosts::{Scene, Small, Tree, plant, same, script, succeeds, tree};
-use program::{
-    Ends, events, eventually, eventually_some, or_skip, sealane, set_mode, skip, text, wait_for, write,
-};
+use program::{Ends, events, eventually, eventually_some, sealane, set_mode, skip, text, write};
+#[cfg(feature = "nats")]
+use program::{or_skip, wait_for};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -9,13 +9,13 @@ use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread;
 use std::time::Duration;
 
 use network::pair::{OUTER, Pair};
 use network::{missing, namespaces};
-use program::{Ends, eventually, sealane, secret, set_mode, skip, text, unless, wait_for};
+use program::{Ends, eventually, sealane, secret, set_mode, text, unless, wait_for};
 
 const CBC: (&str, usize) = ("aes-128-cbc+hmac-sha256-128", 48);
 
@@ -85,6 +85,7 @@ fn a_site_file_that_others_could_write_is_refused() {
     assert!(manual.check().status.success());
 }
 
+#[cfg(feature = "serve")]
 #[test]
 fn lists_of_peers_in_a_folder_that_others_could_write_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -234,16 +235,17 @@ fn none_is_dumpable(top: u32, least: usize) {
     assert!(eventually(|| are_roots(&groups())), "{:?}", groups());
 }
 
+#[cfg(feature = "serve")]
 #[test]
-fn processes_with_keys_leave_no_core_dump() {
+fn copies_and_daemons_leave_no_core_dump() {
     if !is_root() {
-        return skip("another group takes root");
+        return program::skip("another group takes root");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let program = program::path();
     let start = |arguments: &[&str]| {
-        let mut command = Command::new("setpriv");
+        let mut command = std::process::Command::new("setpriv");
         command.args([&format!("--regid={GROUP}"), "--clear-groups"]).arg(&program).args(arguments);
         command.env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
@@ -264,13 +266,17 @@ fn processes_with_keys_leave_no_core_dump() {
         child.kill().expect("it runs");
         child.wait().expect("it ends");
     }
+}
+
+#[test]
+fn gateways_leave_no_core_dump() {
     let Some(()) = unless(missing()) else { return };
     let mut pair = Pair::new("kd", CBC.0, CBC.1, "1");
     pair.kill(0);
     let run = pair.run_folder(0);
     let mut command = namespaces::command(&pair.names[0], "setpriv");
     command.args([&format!("--regid={GROUP}"), "--clear-groups"]);
-    command.arg(&program).args(["tunnel", "up", &pair.site(0)]).env("SEALANE_RUN", run);
+    command.arg(program::path()).args(["tunnel", "up", &pair.site(0)]).env("SEALANE_RUN", run);
     let mut child = command.spawn().expect("it starts");
     let socket = pair.run_folder(0).join("tunnel-sl0.sock");
     wait_for("the control socket", || socket.exists());
