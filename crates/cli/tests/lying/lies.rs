@@ -602,15 +602,15 @@ pub(crate) const CLAIMS: &[Claim] = &[
     }),
     ("files of a folder that it was not asked for", Refused, |liar| {
         differing(liar);
-        liar.tell(&Message::Lists(vec![list(1)]));
+        liar.tell(&Message::Lists(std::iter::once(list(1)).collect()));
     }),
     ("files of one folder twice", Refused, |liar| {
         differing(liar);
-        liar.tell(&Message::Lists(vec![list(0), list(0)]));
+        liar.tell(&Message::Lists([list(0), list(0)].into_iter().collect()));
     }),
     ("files of a folder that nobody has", Harmless, |liar| {
         differing(liar);
-        liar.tell(&Message::Lists(vec![list(0)]));
+        liar.tell(&Message::Lists(std::iter::once(list(0)).collect()));
         liar.tell(&Message::HaveEnd);
     }),
     ("folders amid the files of folders", Refused, |liar| {

@@ -204,7 +204,7 @@ pub enum Message {
     Gone(Vec<u32>),
     /// Receiver to sender, after `DifferEnd`: all files of some of the folders that differ, for the sender to compare with
     /// its own while they come. Files of longer folders come as `Have`. Also as a sign of life.
-    Lists(Vec<List>),
+    Lists(Lists),
 }
 
 /// A request for a signature.
@@ -453,8 +453,27 @@ pub struct Have {
     pub versions: Vec<VersionHeld>,
 }
 
-/// All files of one folder that the receiver has, but links and those of other kinds.
+/// All files of some folders that the receiver has, but links and those of other kinds. The files of all stand one after the other, so
+/// that a short message takes little memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lists {
+    folders: Vec<Lengths>,
+    done: Vec<Held>,
+    dated: Vec<Dated>,
+    versions: Vec<VersionHeld>,
+}
+
+/// The lengths of the parts of a [`List`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Lengths {
+    folder: u32,
+    done: u32,
+    dated: u32,
+    versions: u32,
+}
+
+/// All files of one folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// The number of the folder, as in `Differ`.
     pub folder: u32,
@@ -464,6 +483,56 @@ pub struct List {
     pub dated: Vec<Dated>,
     /// Their sizes, if they may be compared as other versions.
     pub versions: Vec<VersionHeld>,
+}
+
+impl Lists {
+    /// Returns the number of lists and of everything in them.
+    pub fn count(&self) -> usize {
+        self.folders.len() + self.done.len() + self.dated.len() + self.versions.len()
+    }
+
+    /// Adds a list.
+    pub fn push(&mut self, list: List) {
+        let List { folder, done, dated, versions } = list;
+        let [done_count, dated_count, version_count] =
+            [done.len(), dated.len(), versions.len()].map(|length| length as u32);
+        self.folders.push(Lengths { folder, done: done_count, dated: dated_count, versions: version_count });
+        self.done.extend(done);
+        self.dated.extend(dated);
+        self.versions.extend(versions);
+    }
+
+    /// Adds the lists of `other`.
+    pub fn append(&mut self, other: Self) {
+        self.folders.extend(other.folders);
+        self.done.extend(other.done);
+        self.dated.extend(other.dated);
+        self.versions.extend(other.versions);
+    }
+
+    /// Returns the lists one after the other; `None` in place of one that is longer than what is left.
+    pub fn into_lists(self) -> impl Iterator<Item = Option<List>> {
+        let Self { folders, done, dated, versions } = self;
+        let (mut done, mut dated, mut versions) = (done.into_iter(), dated.into_iter(), versions.into_iter());
+        folders.into_iter().map(move |lengths| {
+            let list = List {
+                folder: lengths.folder,
+                done: done.by_ref().take(lengths.done as usize).collect(),
+                dated: dated.by_ref().take(lengths.dated as usize).collect(),
+                versions: versions.by_ref().take(lengths.versions as usize).collect(),
+            };
+            let told = [lengths.done, lengths.dated, lengths.versions].map(|length| length as usize);
+            ([list.done.len(), list.dated.len(), list.versions.len()] == told).then_some(list)
+        })
+    }
+}
+
+impl FromIterator<List> for Lists {
+    fn from_iter<T: IntoIterator<Item = List>>(lists: T) -> Self {
+        let mut all = Self::default();
+        lists.into_iter().for_each(|list| all.push(list));
+        all
+    }
 }
 
 /// A file of which the receiver has a version.
@@ -627,6 +696,26 @@ mod tests {
 
     use super::*;
 
+    /// Returns lists of folders with these numbers, and so many files.
+    fn lists(of: &[(u32, usize)]) -> Lists {
+        let held = Held { identity: [1; 16], attributes: [2; 8] };
+        let list = |&(folder, count)| List { folder, done: vec![held; count], ..List::default() };
+        of.iter().map(list).collect()
+    }
+
+    #[test]
+    fn lists_come_apart_as_they_were_put_together() {
+        let of = [(7, 2), (1, 0), (2, 3)];
+        let apart: Vec<_> = lists(&of).into_lists().map(|list| list.unwrap()).collect();
+        assert_eq!(apart.iter().map(|list| (list.folder, list.done.len())).collect::<Vec<_>>(), of);
+        let mut two = lists(&of[..1]);
+        two.append(lists(&of[1..]));
+        assert_eq!((two.count(), &two), (8, &lists(&of)));
+        let mut short = lists(&of);
+        short.done.pop();
+        assert_eq!(short.into_lists().map(|list| list.is_some()).collect::<Vec<_>>(), [true, true, false]);
+    }
+
     #[test]
     fn messages_round_trip() {
         let messages = [
@@ -637,11 +726,7 @@ mod tests {
             Message::Differ(vec![0, 7, u32::MAX]),
             Message::DifferEnd,
             Message::Gone(vec![1, 2]),
-            Message::Lists(vec![List {
-                folder: 3,
-                done: vec![Held { identity: [1; 16], attributes: [2; 8] }],
-                ..List::default()
-            }]),
+            Message::Lists(lists(&[(3, 1), (4, 0)])),
             Message::Version { file: 3, path: RelativePath::new("a").unwrap(), elsewhere: Some([7; 16]) },
             Message::VersionSize { file: 3, bytes: Some(9) },
             Message::Sign(Sign {

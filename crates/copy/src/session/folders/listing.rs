@@ -11,7 +11,7 @@ use crate::{
     journal::is_file_name,
     proto::{
         entry::{attributes, known_identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Held, LIST_FILES_MAX, List},
+        message::{Dated, HAVE_PER_MESSAGE, Have, Held, LIST_FILES_MAX, List, Lists},
     },
     session::{folders::Telling, survey::version_held},
 };
@@ -24,7 +24,7 @@ pub(super) type Numbers = HashMap<Box<[u8]>, Option<u32>>;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Listed {
     /// Folders of which all files are in one list.
-    pub(super) lists: Vec<List>,
+    pub(super) lists: Lists,
     /// Files of other folders.
     pub(super) have: Have,
 }
@@ -32,13 +32,11 @@ pub(super) struct Listed {
 impl Listed {
     /// Returns the number of facts told.
     pub(super) fn count(&self) -> usize {
-        let lists =
-            self.lists.iter().map(|list| 1 + list.done.len() + list.dated.len() + list.versions.len());
-        lists.sum::<usize>() + count(&self.have)
+        self.lists.count() + count(&self.have)
     }
 
     pub(super) fn append(&mut self, other: Self) {
-        self.lists.extend(other.lists);
+        self.lists.append(other.lists);
         append(&mut self.have, other.have);
     }
 }

@@ -189,8 +189,10 @@ pub(crate) fn hear_lists(
             verdicts.try_iter().flatten().for_each(|verdict| settle(verdict, &mut rest));
             match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
                 Message::Lists(lists) => {
-                    let mut together = Vec::with_capacity(lists.len());
-                    for list in lists {
+                    let mut together = Vec::new();
+                    for list in lists.into_lists() {
+                        let list = list
+                            .ok_or_else(|| Error::protocol("the receiver tells fewer files than it says"))?;
                         match asked.remove(&list.folder) {
                             Some(Some(folder)) if own.is_some() => together.push((folder, list)),
                             Some(_) => settle(Verdict::Unknown(list), &mut rest),

@@ -14,7 +14,10 @@ use super::{
     lists::{Verdict, compare_list},
     *,
 };
-use crate::proto::{entry::path_hash, message::LIST_FILES_MAX};
+use crate::proto::{
+    entry::path_hash,
+    message::{LIST_FILES_MAX, Lists},
+};
 
 const KEY: [u8; 32] = [3; 32];
 
@@ -231,9 +234,10 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
     let mut listing = Listing::new(rules.owner, telling, &numbers, out);
     theirs.visit(&mut listing);
     assert!(listing.hand_on());
-    let Listed { mut lists, have } = results.recv().unwrap();
-    assert_eq!((lists.len(), lists[0].folder, have), (1, 7, Have::default()));
-    compare_list(&own, &rules, ((0, path.into()), lists.remove(0)))
+    let Listed { lists, have } = results.recv().unwrap();
+    let list = lists.into_lists().next().flatten().unwrap();
+    assert_eq!((list.folder, have), (7, Have::default()));
+    compare_list(&own, &rules, ((0, path.into()), list))
 }
 
 #[test]
@@ -328,5 +332,5 @@ fn files_of_a_long_folder_are_told_without_its_number() {
     drop(listing);
     let mut told = Listed::default();
     results.iter().for_each(|listed| told.append(listed));
-    assert_eq!((told.lists, told.have.done.len()), (Vec::new(), LIST_FILES_MAX + 1));
+    assert_eq!((told.lists, told.have.done.len()), (Lists::default(), LIST_FILES_MAX + 1));
 }
