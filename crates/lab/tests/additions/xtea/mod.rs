@@ -28,7 +28,7 @@ pub(crate) static XTEA: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Xtea(Key::new(key.try_into().ok()?))),
     alone: |_, _, _, _| -> Alone { by_reference },
     has_instructions: no_instructions,
-    lanes: None,
+    ways: None,
     trace: |key, data, sink| {
         let Schedule::Xtea(key) = key else { return };
         trace_blocks(data, sink, |b| crypt::<Counted>(key, Direction::Encrypt, b));
