@@ -229,7 +229,8 @@ impl Folders {
 }
 
 /// One thread's memory from folder to folder.
-struct Own {
+#[derive(Debug)]
+pub struct Memory {
     names: Vec<u8>,
     xattrs: Vec<u8>,
     below: Vec<Found>,
@@ -262,7 +263,7 @@ impl Folders {
 
     /// Visits folders until there are none: each thread of the search calls this.
     pub fn visit(&self, visitor: &mut impl Visitor) {
-        let mut own = self.own();
+        let mut own = self.memory();
         while let Some((root, below)) = self.take() {
             let goes_on = self.folder(root, &below, &mut own, visitor);
             let mut state = self.state();
@@ -277,18 +278,20 @@ impl Folders {
     }
 
     /// Visits a folder alone, given by its root and its name on the wire, whatever else there is to be found.
-    pub fn visit_only(&self, (root, path): (u32, &[u8]), visitor: &mut impl Visitor) {
+    pub fn visit_only(&self, (root, path): (u32, &[u8]), memory: &mut Memory, visitor: &mut impl Visitor) {
         let Some(of) = self.roots.get(root as usize) else { return };
         let below = match path.strip_prefix(&*of.prefix) {
             Some(below) if of.prefix.is_empty() || below.is_empty() => below,
             Some([b'/', below @ ..]) => below,
             _ => return,
         };
-        self.folder(root, below, &mut self.own(), visitor);
+        self.folder(root, below, memory, visitor);
+        memory.below.clear();
     }
 
-    fn own(&self) -> Own {
-        Own {
+    /// Returns the memory of a thread that visits folders of this search.
+    pub fn memory(&self) -> Memory {
+        Memory {
             names: Vec::with_capacity(BATCH_BYTES),
             xattrs: if self.rules.xattrs.any() { vec![0; XATTR_LIST_BYTES] } else { Vec::new() },
             below: Vec::new(),
@@ -316,7 +319,7 @@ impl Folders {
     }
 
     /// Returns whether the search goes on.
-    fn folder(&self, index: u32, below: &[u8], own: &mut Own, visitor: &mut impl Visitor) -> bool {
+    fn folder(&self, index: u32, below: &[u8], own: &mut Memory, visitor: &mut impl Visitor) -> bool {
         let root = &self.roots[index as usize];
         let opened = root.beneath.open(below, LIST).and_then(|fd| fstat(&fd).map(|stat| (fd, stat)));
         let Ok((fd, stat)) = opened else { return true };
@@ -352,10 +355,10 @@ impl Folders {
         &self,
         fd: &OwnedFd,
         (index, below, room): (u32, &[u8], usize),
-        own: &mut Own,
+        own: &mut Memory,
         visitor: &mut impl Visitor,
     ) -> Result<bool, Errno> {
-        let Own { names, xattrs: list, below: found, rules, root: of_root } = own;
+        let Memory { names, xattrs: list, below: found, rules, root: of_root } = own;
         if std::mem::replace(of_root, index) != index {
             rules.forget();
         }

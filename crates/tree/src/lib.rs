@@ -64,7 +64,7 @@ pub use error::{EntryType, Error, Operation, Result};
 pub use extraneous::{Extra, Extraneous, Judgement};
 pub use filter::{Filter, FilterFile, Rule};
 pub use filter_files::TargetRules;
-pub use folders::{Folders, Seen, SeenFolder, Visitor};
+pub use folders::{Folders, Memory, Seen, SeenFolder, Visitor};
 pub use glob::{ExpandedName, Expansion, ExpansionBounds, Glob, is_pattern};
 pub use inner::Dropped;
 pub use metadata::{

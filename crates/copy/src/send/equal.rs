@@ -11,10 +11,8 @@ use crate::proto::entry::{bytes_hash, path_hash};
 /// The folders that are equal at both ends.
 #[derive(Debug, Default)]
 pub(crate) struct Equal {
-    /// Each with the number of its entries if none of them is a folder, else [`Self::WITH_FOLDERS`].
-    folders: HashMap<Folder, u32>,
-    /// Folders of which all files are equal but those that have changed.
-    nearly: HashSet<Folder>,
+    folders: HashMap<Folder, Likeness>,
+    /// Files that have changed, of folders that are nearly equal.
     changed: HashSet<[u8; 16]>,
     /// The bytes of the files that are equal.
     pub(crate) bytes: u64,
@@ -24,22 +22,21 @@ pub(crate) struct Equal {
 type Folder = (u32, [u8; 16]);
 
 /// How far a folder is at the receiver as it is here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Likeness {
+    #[default]
     Unknown,
     /// All files are, but those that have changed. Nothing is known of other entries.
     Nearly,
-    /// All entries are.
-    Whole,
+    /// All entries are; their number, if none of them is a folder.
+    Whole { entries: Option<u32> },
 }
 
 impl Equal {
-    const WITH_FOLDERS: u32 = u32::MAX;
-
     /// Adds a folder of the source's root `root`, by the hash of its path, with files of this many bytes, and the number of its
     /// entries if none of them is a folder.
     pub(crate) fn add(&mut self, root: u32, path_hash: [u8; 16], bytes: u64, entries: Option<u32>) {
-        self.folders.insert((root, path_hash), entries.unwrap_or(Self::WITH_FOLDERS));
+        self.folders.insert((root, path_hash), Likeness::Whole { entries });
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
@@ -51,30 +48,25 @@ impl Equal {
         bytes: u64,
         changed: impl IntoIterator<Item = [u8; 16]>,
     ) {
-        self.nearly.insert((root, path_hash));
+        self.folders.insert((root, path_hash), Likeness::Nearly);
         self.changed.extend(changed);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.folders.is_empty() && self.nearly.is_empty()
+        self.folders.is_empty()
     }
 
     /// Returns whether the folder of this path below the target, of the source's root `root`, is equal.
     pub(crate) fn has(&self, root: u32, path: &[u8]) -> bool {
-        self.likeness(root, path) == Likeness::Whole
+        matches!(self.likeness(root, path), Likeness::Whole { .. })
     }
 
     /// Returns how far the folder of this path below the target, of the source's root `root`, is equal.
     pub(crate) fn likeness(&self, root: u32, path: &[u8]) -> Likeness {
-        if self.is_empty() {
-            return Likeness::Unknown;
-        }
-        let folder = (root, bytes_hash(path));
-        match self.folders.contains_key(&folder) {
-            true => Likeness::Whole,
-            false if self.nearly.contains(&folder) => Likeness::Nearly,
-            false => Likeness::Unknown,
+        match self.is_empty() {
+            true => Likeness::Unknown,
+            false => self.folders.get(&(root, bytes_hash(path))).copied().unwrap_or_default(),
         }
     }
 
@@ -85,7 +77,9 @@ impl Equal {
 
     /// Returns the number of entries in an equal folder that has no folders, and so need not be looked into again.
     pub(crate) fn entries(&self, root: u32, path: &[u8]) -> Option<u32> {
-        let entries = *self.folders.get(&(root, bytes_hash(path)))?;
-        (entries != Self::WITH_FOLDERS).then_some(entries)
+        match self.likeness(root, path) {
+            Likeness::Whole { entries } => entries,
+            Likeness::Nearly | Likeness::Unknown => None,
+        }
     }
 }

@@ -49,7 +49,7 @@ impl Folder {
 
     /// Returns whether the folder of this entry is equal at the receiver, and so has the same names there.
     fn is_in_equal(&mut self, equal: &Equal, found: &Entry) -> bool {
-        self.likeness(equal, found) == Likeness::Whole
+        matches!(self.likeness(equal, found), Likeness::Whole { .. })
     }
 
     /// Returns how far the folder of this entry is equal at the receiver.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use sealane_tree::{EntryType, Folders, RelativePath, Seen, SeenFolder, Visitor};
+use sealane_tree::{EntryType, Folders, Memory, RelativePath, Seen, SeenFolder, Visitor};
 
 use super::{Asked, IN_HAND_MAX, Rules, cancelled, listing::append};
 use crate::{
@@ -142,9 +142,14 @@ impl Visitor for Comparing<'_> {
 }
 
 /// Compares a list with this folder.
-pub(super) fn compare_list(own: &Folders, rules: &Rules, ((root, path), list): Task) -> Verdict {
+pub(super) fn compare_list(
+    own: &Folders,
+    memory: &mut Memory,
+    rules: &Rules,
+    ((root, path), list): Task,
+) -> Verdict {
     let mut comparing = Comparing::new(rules, list);
-    own.visit_only((root, &path), &mut comparing);
+    own.visit_only((root, &path), memory, &mut comparing);
     comparing.verdict()
 }
 
@@ -176,7 +181,7 @@ pub(crate) fn hear_lists(
     let is_over = &AtomicBool::new(false);
     thread::scope(|scope| {
         let _over = Over(is_over);
-        for _ in 0..if own.is_some() { threads.max(1) } else { 0 } {
+        for own in own.into_iter().flat_map(|own| (0..threads.max(1)).map(move |_| own)) {
             let (todo, out) = (todo.clone(), out.clone());
             let work = move || judge(own, rules, &todo, &out, is_over);
             let started = thread::Builder::new().name("lists".into()).spawn_scoped(scope, work);
@@ -231,16 +236,16 @@ impl Drop for Over<'_> {
 
 /// Compares lists until there are no more.
 fn judge(
-    own: Option<&Folders>,
+    own: &Folders,
     rules: &Rules,
     todo: &Receiver<Vec<Task>>,
     out: &Sender<Vec<Verdict>>,
     is_over: &AtomicBool,
 ) {
-    let Some(own) = own else { return };
+    let mut memory = own.memory();
     for tasks in todo {
         let tasks = tasks.into_iter().take_while(|_| !is_over.load(Relaxed));
-        if out.send(tasks.map(|task| compare_list(own, rules, task)).collect()).is_err() {
+        if out.send(tasks.map(|task| compare_list(own, &mut memory, rules, task)).collect()).is_err() {
             return;
         }
     }

@@ -193,7 +193,7 @@ fn the_table_judges_whoever_comes_first() {
         }
         let mut differ = table.differ;
         differ.sort_unstable();
-        // The sender has no folder `c` with a digest, but it has one.
+        // The sender has a folder `c` of which it could not see everything.
         assert_eq!(differ, [(1, Some((0, b"b"[..].into()))), (2, Some((0, b"c"[..].into())))]);
         assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
         assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
@@ -237,7 +237,7 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
     let Listed { lists, have } = results.recv().unwrap();
     let list = lists.into_lists().next().flatten().unwrap();
     assert_eq!((list.folder, have), (7, Have::default()));
-    compare_list(&own, &rules, ((0, path.into()), list))
+    compare_list(&own, &mut own.memory(), &rules, ((0, path.into()), list))
 }
 
 #[test]
