@@ -1,7 +1,11 @@
 //! The state shared by all threads of one transfer: whether to continue, and the reason to stop.
 
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::{
+    convert::Infallible,
+    thread::{self, Scope},
+};
 
+use crossbeam_channel::{Receiver, Sender, bounded, select};
 use sealane_engine::Buffer;
 use sealane_lanes::{Bells, OnPanic};
 
@@ -13,15 +17,54 @@ pub(crate) const NO_THREAD: &str = "cannot start a thread";
 /// The failure of a lane whose engine has no queue to give.
 pub(crate) const NO_QUEUE: &str = "cannot reach the engine that seals and opens records";
 
-/// Starts a thread of the transfer. If the system has no thread to spare, the transfer ends for that reason.
-pub(crate) fn start<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    name: &str,
-    (stop, bells): (&Stop, &Bells),
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Option<ScopedJoinHandle<'scope, T>> {
-    let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
-    started.map_err(|error| stop.fail(Error::io(NO_THREAD, &error), bells)).ok()
+/// Threads of one transfer that are started one by one and awaited together.
+pub(crate) struct Threads<'scope, 'env, 'ends> {
+    scope: &'scope Scope<'scope, 'env>,
+    stop: &'ends Stop,
+    bells: &'ends Bells,
+    /// Each thread holds one of these until it ends.
+    running: Sender<Infallible>,
+    ended: Receiver<Infallible>,
+}
+
+impl<'scope, 'env, 'ends> Threads<'scope, 'env, 'ends> {
+    /// Returns an empty set of threads, whose failures to start end the transfer by `stop`.
+    pub(crate) fn new(scope: &'scope Scope<'scope, 'env>, stop: &'ends Stop, bells: &'ends Bells) -> Self {
+        let (running, ended) = bounded(0);
+        Self { scope, stop, bells, running, ended }
+    }
+
+    /// Starts a thread. If the system has no thread to spare, the transfer ends for that reason.
+    pub(crate) fn start(&self, name: &str, work: impl FnOnce() + Send + 'scope) {
+        let running = self.running.clone();
+        let work = || {
+            let _running = running;
+            work();
+        };
+        let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(self.scope, work);
+        if let Err(error) = started {
+            self.stop.fail(Error::io(NO_THREAD, &error), self.bells);
+        }
+    }
+
+    /// Returns a channel that carries nothing, and is closed as soon as all threads have ended.
+    pub(crate) fn ended(self) -> Receiver<Infallible> {
+        self.ended
+    }
+}
+
+/// Waits until `ended` is closed, and returns the values that came meanwhile: a thread that waits until there is room
+/// for one would never end. `waiting` must outlive `ended`.
+pub(crate) fn drain_until<T>(ended: &Receiver<Infallible>, waiting: &Receiver<T>) -> Vec<T> {
+    let mut late = Vec::new();
+    loop {
+        select! {
+            recv(waiting) -> one => late.extend(one),
+            recv(ended) -> _ => break,
+        }
+    }
+    late.extend(waiting.try_iter());
+    late
 }
 
 /// The buffers of a transfer.
@@ -59,5 +102,25 @@ mod tests {
         assert!(stop.is_set());
         assert!(stop.reason().unwrap().message.contains("panicked"));
         drop(watch(&Stop::new(), &bells, &control));
+    }
+
+    #[test]
+    fn threads_that_wait_for_room_are_awaited_and_their_values_kept() {
+        let (stop, bells) = (Stop::new(), Bells::new(1).unwrap());
+        let (sender, waiting) = bounded(1);
+        let late = thread::scope(|scope| {
+            let threads = Threads::new(scope, &stop, &bells);
+            for _ in 0..4 {
+                threads.start("one", || (0..10).for_each(|number| sender.send(number).unwrap()));
+            }
+            drain_until(&threads.ended(), &waiting)
+        });
+        assert_eq!(late.len(), 40);
+    }
+
+    #[test]
+    fn no_threads_have_ended() {
+        let (stop, bells) = (Stop::new(), Bells::new(1).unwrap());
+        thread::scope(|scope| Threads::new(scope, &stop, &bells).ended().recv().unwrap_err());
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod delta;
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     io::Read,
     ops::Range,
     sync::{
@@ -15,7 +16,7 @@ use std::{
     },
 };
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, select};
 use sealane_peer::chain;
 use sealane_tree::{
     Changes, Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp,
@@ -131,6 +132,29 @@ pub(crate) struct Filling {
     pub(crate) inodes: Mutex<HashMap<Inode, RelativePath>>,
     /// The comparison with other versions.
     pub(crate) deltas: Deltas,
+}
+
+impl Filling {
+    /// Waits until `ended` is closed, which is when threads of a stopped transfer have ended, and returns their
+    /// notices. Names and entries that they hand on meanwhile are discarded: a thread that waits until there is room
+    /// for one would never end.
+    pub(crate) fn drain_until(
+        &self,
+        ended: &Receiver<Infallible>,
+        notices: &Receiver<Notice>,
+    ) -> Vec<Notice> {
+        let mut late = Vec::new();
+        loop {
+            select! {
+                recv(notices) -> notice => late.extend(notice),
+                recv(self.manifest.waiting()) -> _ => {}
+                recv(self.preview.waiting()) -> _ => {}
+                recv(ended) -> _ => break,
+            }
+        }
+        late.extend(notices.try_iter());
+        late
+    }
 }
 
 /// Counters for the summary.

@@ -35,6 +35,11 @@ impl<T> Outgoing<T> {
     pub(crate) fn take(&self) -> Option<T> {
         self.out.try_recv().ok()
     }
+
+    /// Returns the end at which messages wait, for a thread that waits for something else too.
+    pub(crate) fn waiting(&self) -> &Receiver<T> {
+        &self.out
+    }
 }
 
 impl Outgoing<Entry> {
@@ -75,5 +80,10 @@ impl Manifest {
     /// Returns the next message.
     pub(crate) fn take(&self) -> Option<Vec<[u8; 16]>> {
         self.names.take()
+    }
+
+    /// Returns the end at which messages wait.
+    pub(crate) fn waiting(&self) -> &Receiver<Vec<[u8; 16]>> {
+        self.names.waiting()
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
-    thread::{self, ScopedJoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -33,7 +33,7 @@ use crate::{
         line::{Lines, is_small},
         messages,
     },
-    shared::{NO_THREAD, start},
+    shared::{NO_THREAD, Threads, drain_until},
     summary::{Notice, Observer, Progress},
     transfer::{
         leftovers,
@@ -235,8 +235,8 @@ impl Control<'_> {
         let clock = self.clock.clone();
         let own = clock.share();
         thread::scope(|scope| {
-            let ends = (&*sending.stop, &*sending.bells);
-            let lanes = start(scope, "lanes", ends, || {
+            let workers = Threads::new(scope, &sending.stop, &sending.bells);
+            workers.start("lanes", || {
                 let abandon = || sending.stop.finish(&sending.bells);
                 let run = run_lanes(sending.lanes, Pinning::Free, abandon, |lane| {
                     let _share = clock.share();
@@ -244,11 +244,12 @@ impl Control<'_> {
                 });
                 lanes_ended(run, &lines);
             });
-            let keeper = start(scope, "streams", ends, || {
+            let keeper = Threads::new(scope, &sending.stop, &sending.bells);
+            keeper.start("streams", || {
                 let _share = clock.share();
                 keep(&lines);
             });
-            let scan = start(scope, "scan", ends, || {
+            workers.start("scan", || {
                 let _share = clock.share();
                 match walk {
                     Some(walk) => send::scan::run(sending, walk, &reader),
@@ -257,21 +258,18 @@ impl Control<'_> {
             });
             let deltas = &sending.filling.deltas;
             let comparing = if deltas.are_wanted() { sending.lanes } else { 0 };
-            let comparing: Vec<_> = (0..comparing)
-                .map(|_| {
-                    start(scope, "delta", ends, || {
-                        let _share = clock.share();
-                        send::fill::delta::run(sending);
-                    })
-                })
-                .collect();
+            for _ in 0..comparing {
+                workers.start("delta", || {
+                    let _share = clock.share();
+                    send::fill::delta::run(sending);
+                });
+            }
             let sent = self.watch_sending(sending, &lines);
             sending.filling.queue.stop();
             deltas.stop();
             sending.stop.finish(&sending.bells);
             sending.control.ring();
-            let have_ended = || has_ended(&lanes) && has_ended(&scan) && comparing.iter().all(has_ended);
-            let late = self.let_lanes_end(sending, have_ended);
+            let late = sending.filling.drain_until(&workers.ended(), &self.pending);
             let told = sent.and_then(|()| {
                 late.into_iter().try_for_each(|notice| self.tell(notice))?;
                 self.drain_notices()?;
@@ -284,11 +282,7 @@ impl Control<'_> {
                 };
                 Ok((finished, complete))
             });
-            while !has_ended(&keeper) {
-                while self.pending.try_recv().is_ok() {}
-                sending.control.ring();
-                thread::sleep(Duration::from_micros(50));
-            }
+            sending.filling.drain_until(&keeper.ended(), &self.pending);
             let (finished, complete) = told?;
             // Everything is in place, and the receiver needs nothing more.
             let removed = match removal {
@@ -301,21 +295,6 @@ impl Control<'_> {
             }
             Ok(Outcome { finished, complete, removed })
         })
-    }
-
-    /// Waits until the threads of a sending end that is stopped have ended, and returns what they still had to tell: one that waits to
-    /// pass on a notice must not wait for ever.
-    fn let_lanes_end(&self, sending: &Sending, have_ended: impl Fn() -> bool) -> Vec<Notice> {
-        let mut late = Vec::new();
-        while !have_ended() {
-            late.extend(self.pending.try_iter());
-            while sending.filling.manifest.take().is_some() {}
-            while sending.filling.preview.take().is_some() {}
-            sending.bells.ring();
-            sending.control.ring();
-            thread::sleep(Duration::from_micros(50));
-        }
-        late
     }
 
     /// Removes arrived entries from the source, if all have arrived.
@@ -427,8 +406,8 @@ impl Control<'_> {
         let clock = self.clock.clone();
         let own = clock.share();
         thread::scope(|scope| {
-            let ends = (&*receiving.stop, &*receiving.bells);
-            let lanes = start(scope, "lanes", ends, || {
+            let threads = Threads::new(scope, &receiving.stop, &receiving.bells);
+            threads.start("lanes", || {
                 let abandon = || receiving.stop.finish(&receiving.bells);
                 let run = run_lanes(receiving.lanes, Pinning::Free, abandon, |lane| {
                     let _share = clock.share();
@@ -436,35 +415,25 @@ impl Control<'_> {
                 });
                 lanes_ended(run, &lines);
             });
-            let keeper = start(scope, "streams", ends, || {
+            threads.start("streams", || {
                 let _share = clock.share();
                 keep(&lines);
             });
             let deltas = receiving.files.deltas.as_ref();
-            let comparing: Vec<_> = deltas
-                .into_iter()
-                .flat_map(|deltas| (0..receiving.lanes).map(move |_| deltas))
-                .map(|deltas| {
-                    let clock = &clock;
-                    start(scope, "delta", ends, move || {
-                        let _share = clock.share();
-                        receive::files::versions::run(receiving, deltas);
-                    })
-                })
-                .collect();
+            for deltas in deltas.into_iter().flat_map(|deltas| (0..receiving.lanes).map(move |_| deltas)) {
+                let clock = &clock;
+                threads.start("delta", move || {
+                    let _share = clock.share();
+                    receive::files::versions::run(receiving, deltas);
+                });
+            }
             let finished = self.watch_receiving(receiving, &lines);
             let finished_at = Instant::now();
             deltas.into_iter().for_each(receive::files::versions::Deltas::stop);
             receiving.stop.finish(&receiving.bells);
             receiving.control.ring();
             // Lanes that wait to pass on a notice must not wait for ever, and their notices must still be reported.
-            let mut late = Vec::new();
-            while !(has_ended(&lanes) && has_ended(&keeper) && comparing.iter().all(has_ended)) {
-                late.extend(self.pending.try_iter());
-                receiving.bells.ring();
-                receiving.control.ring();
-                thread::sleep(Duration::from_micros(50));
-            }
+            let late = drain_until(&threads.ended(), &self.pending);
             let finished = finished?;
             // All notices are reported before the first deletion, including those of lanes after the last check.
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
@@ -645,11 +614,6 @@ impl Control<'_> {
             }
         }
     }
-}
-
-/// Returns whether a thread has ended, or was never started.
-fn has_ended(thread: &Option<ScopedJoinHandle<'_, ()>>) -> bool {
-    thread.as_ref().is_none_or(ScopedJoinHandle::is_finished)
 }
 
 /// If lanes could not be started, the transfer ends for that reason.

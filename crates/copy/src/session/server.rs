@@ -42,7 +42,7 @@ use crate::{
         open::watch,
         sending::SendingSide,
     },
-    shared::start,
+    shared::Threads,
     summary::{Notice, Progress},
     transfer::{
         NOTICES_MAX,
@@ -247,7 +247,8 @@ impl Entrance {
         thread::scope(|scope| {
             if let Some(listener) = &self.own {
                 let is_over = &is_over;
-                start(scope, "door", (lines.stop(), lines.bells()), move || {
+                let threads = Threads::new(scope, lines.stop(), lines.bells());
+                threads.start("door", move || {
                     listen(listener, &self.registry, lines, || is_over.load(SeqCst));
                 });
             }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{bounded, never};
 use futures_util::{
     FutureExt, Stream,
     future::{Either, FusedFuture, LocalBoxFuture, join, join3, select},
@@ -55,7 +55,7 @@ use crate::{
         survey::Survey,
         tell_agreement, told,
     },
-    shared::{self, start},
+    shared::{self, Threads},
     summary::Observer,
     transfer::{
         NOTICES_MAX, Transfer,
@@ -278,25 +278,19 @@ impl Push<'_> {
             .filter(|_| options.wishes.upkeep.remove_sources && !options.wishes.dry_run)
             .map(|walk| Removal { source: source.clone(), walk });
         thread::scope(|scope| {
-            let ends = (&*sending.stop, &*sending.bells);
-            let scanned = start(scope, "scan", ends, || match walk {
+            let threads = Threads::new(scope, &sending.stop, &sending.bells);
+            threads.start("scan", || match walk {
                 None => scan::finish(sending),
                 Some(walk) => scan::run(sending, source.walk(walk), || source.reader()),
             });
-            let foretold = options
-                .wishes
-                .dry_run
-                .then(|| start(scope, "foretell", ends, || foretell(sending, source.reader())))
-                .flatten();
+            if options.wishes.dry_run {
+                threads.start("foretell", || foretell(sending, source.reader()));
+            }
             let outcome = self.run(source.reader(), permit, removal);
             filling.queue.stop();
             sending.stop.finish(&sending.bells);
-            // Threads that wait to pass on names or entries must not wait for ever.
-            while [&scanned, &foretold].into_iter().flatten().any(|thread| !thread.is_finished()) {
-                while filling.manifest.take().is_some() {}
-                while filling.preview.take().is_some() {}
-                thread::sleep(Duration::from_micros(50));
-            }
+            // A thread of its own passes on the notices.
+            filling.drain_until(&threads.ended(), &never());
             outcome
         })
     }
