@@ -256,6 +256,137 @@ fn attributes_are_brought_up_to_date_as_rsync_does_it() {
     }
 }
 
+/// A folder's name, how the source's or the target's is changed, and what a copy tells then, of which entry. The flag says whether
+/// that needs more rights than those of a file's owner.
+type Difference = (&'static str, bool, fn(&Path, &Path), Option<(&'static str, &'static str)>);
+
+/// The content of most files, and times before theirs, theirs, and after it.
+const CONTENT: &[u8] = b"content";
+const BEFORE: u64 = 900_000_000;
+const THEN: u64 = 1_000_000_000;
+const AFTER: u64 = 1_100_000_000;
+
+/// Folders have some more files like `x`, and a link to it.
+const DIFFERENCES: &[Difference] = &[
+    ("same", false, |_, _| (), None),
+    ("older", false, |_, dst| put(&dst.join("x"), b"of before", BEFORE), Some((">f.st......", "x"))),
+    ("newer", false, |_, dst| put(&dst.join("x"), b"of later", AFTER), None),
+    ("added", false, |_, dst| remove(&dst.join("x")), Some((">f+++++++++", "x"))),
+    ("gone", false, |src, _| remove(&src.join("x")), Some(("*deleting  ", "x"))),
+    ("mode", false, |_, dst| set_mode(dst.join("x"), 0o600), Some((".f...p.....", "x"))),
+    ("owner", true, |_, dst| own(&dst.join("x")), Some((".f....o....", "x"))),
+    ("xattr", false, |_, dst| mark(&dst.join("x")), Some((".f........x", "x"))),
+    ("link", false, |_, dst| link(&dst.join("link"), "y"), Some(("cLc........", "link"))),
+    ("file-for-link", false, |_, dst| put(&dst.join("link"), b"x", THEN), Some(("cL+++++++++", "link"))),
+    ("link-for-file", false, |_, dst| link(&dst.join("x"), "as long"), Some((">f+++++++++", "x"))),
+    ("names", false, |src, dst| join(&src.join("z"), &dst.join("z")), Some(("hf.........", "z"))),
+];
+
+fn remove(path: &Path) {
+    fs::remove_file(path).expect("it goes");
+}
+
+fn own(path: &Path) {
+    lchown(path, Some(7), None).expect("an owner");
+}
+
+fn mark(path: &Path) {
+    lsetxattr(path, "user.more", b"more", XattrFlags::empty()).expect("an attribute");
+}
+
+fn put(path: &Path, content: &[u8], seconds: u64) {
+    let _ = fs::remove_file(path);
+    write(path, content);
+    set_mode(path, 0o777);
+    age(path, seconds);
+}
+
+fn link(path: &Path, to: &str) {
+    let _ = fs::remove_file(path);
+    symlink(to, path).expect("a link");
+    let moment = Timespec { tv_sec: THEN as i64, tv_nsec: 0 };
+    let times = Timestamps { last_access: moment, last_modification: moment };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time");
+}
+
+/// Makes another name of `x` at the source, and another file at the target.
+fn join(source: &Path, target: &Path) {
+    fs::hard_link(source.with_file_name("x"), source).expect("a link");
+    put(target, CONTENT, THEN);
+}
+
+/// A sender learns of such a folder that most of its files are equal: what differs in any way is sent all the same.
+#[test]
+fn of_folders_that_are_nearly_equal_what_differs_is_sent_and_nothing_else() {
+    let scene = Scene::set();
+    let has_xattrs = lsetxattr(scene.folder("probe"), "user.probe", b"", XattrFlags::empty()).is_ok();
+    let is_root = rustix::process::geteuid().is_root();
+    let chosen = || {
+        let rows = DIFFERENCES.iter().filter(|(_, needs_root, ..)| is_root || !needs_root);
+        rows.filter(|(name, ..)| has_xattrs || *name != "xattr")
+    };
+    let mut expected: Vec<_> = chosen()
+        .filter_map(|(name, .., told)| told.map(|(change, entry)| format!("{change} dst/{name}/{entry}")))
+        .collect();
+    // The tree itself, which has no files, differs as well.
+    expected.push("*deleting   dst/more".to_owned());
+    expected.sort();
+    let count = expected.iter().filter(|line| !line.starts_with("*deleting")).count();
+    for (number, way) in WAYS.into_iter().enumerate() {
+        let case = scene.folder(&format!("nearly{number}"));
+        let (source, target) = (case.join("src"), case.join("dst"));
+        for (name, ..) in chosen() {
+            let folder = source.join(name);
+            fs::create_dir_all(&folder).expect("a folder");
+            ["0", "1", "2", "3", "4", "x"].iter().for_each(|name| put(&folder.join(name), CONTENT, THEN));
+            link(&folder.join("link"), "x");
+        }
+        copy_all(&source, &target);
+        fs::create_dir(target.join("more")).expect("a folder");
+        for (name, _, change, _) in chosen() {
+            change(&source.join(name), &target.join(name));
+            [&source, &target].iter().for_each(|tree| age(&tree.join(name), THEN));
+        }
+        [&source, &target].iter().for_each(|tree| age(tree, THEN));
+        let sent = all_facts(&source);
+        let files = sent.values().filter(|facts| facts.starts_with("file ")).count();
+        // The target has no version, or another one, of four files, and two names of one file are sent.
+        let totals = [count, 3 * CONTENT.len(), sent.len() - count, (files - 5) * CONTENT.len()];
+        let run = |more: &str| {
+            let output = scene.cp(&case, way, &["-aT", "--delete", "--update", more]);
+            assert_eq!(output.status.code(), Some(0), "{way}: {}", text(&output.stderr));
+            output
+        };
+        let dry = run("-nv");
+        assert_eq!(lines(text(&dry.stdout).replace('<', ">").as_bytes()), expected, "{way}");
+        let done = events(&run("--json").stdout).pop().expect("an event");
+        let figures = ["files", "bytes", "skipped", "resumed_bytes"].map(|name| done[name].as_u64());
+        assert_eq!(figures, totals.map(|total| Some(total as u64)), "{way}: {done}");
+        let mut found = all_facts(&target);
+        let newer = found.insert("newer/x".into(), sent[Path::new("newer/x")].clone());
+        assert!(
+            newer.is_some_and(|facts| facts.contains(&AFTER.to_string())),
+            "{way}: a newer file is replaced"
+        );
+        assert_eq!(found, sent, "{way}");
+    }
+}
+
+/// Such a folder is told in pieces, which count one by one.
+#[test]
+fn of_a_folder_with_thousands_of_files_what_differs_is_sent_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("src")).expect("a folder");
+    (0..5000).for_each(|number| write(&at("src").join(number.to_string()), b""));
+    copy_all(&at("src"), &at("dst"));
+    remove(&at("dst/4999"));
+    ["src", "dst"].iter().for_each(|tree| age(&at(tree), THEN));
+    let output = program::sealane(&["cp", "-rT", "--json"]).args([at("src"), at("dst")]).ends(0);
+    let done = events(&output.stdout).pop().expect("an event");
+    assert_eq!((done["files"].as_u64(), done["skipped"].as_u64()), (Some(1), Some(5000)), "{done}");
+}
+
 #[test]
 fn contents_are_compared_and_attributes_brought_up_to_date_all_the_same() {
     let folder = tempfile::tempdir().expect("a folder");

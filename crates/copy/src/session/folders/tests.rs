@@ -281,7 +281,7 @@ fn of_a_folder_that_is_nearly_equal_only_what_differs_is_remembered() {
 #[test]
 fn nothing_follows_where_the_most_differs_or_not_all_is_seen() {
     type Change = fn(&Path);
-    let changes: [(&str, bool, Change); 4] = [
+    let changes: [(&str, bool, Change); 5] = [
         ("nothing", true, |_| ()),
         ("two of three files", false, |at| {
             touch(&at.join("one/x"));
@@ -290,6 +290,9 @@ fn nothing_follows_where_the_most_differs_or_not_all_is_seen() {
         ("a journal in the sender's folder", false, |at| {
             let name = crate::journal::file_name([1; 16]).to_string();
             fs::write(at.join("one").join(name), "").unwrap();
+        }),
+        ("a folder that another copy has not finished", false, |at| {
+            fs::set_permissions(at.join("one"), Permissions::from_mode(0o1700)).unwrap();
         }),
         ("a folder that is gone", false, |at| fs::remove_dir_all(at.join("one")).unwrap()),
     ];
