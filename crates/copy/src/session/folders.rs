@@ -309,23 +309,23 @@ impl Visitor for Digesting<'_> {
     }
 }
 
-/// Runs threads that visit the folders, while `main` takes what they hand on through this channel.
+/// Runs threads that visit the folders, each with its own `work`, while `main` takes what they hand on through this channel.
 fn beside<T: Send, R>(
     folders: &Folders,
     threads: u16,
     (out, results): (Sender<T>, Receiver<T>),
-    work: impl Fn(Sender<T>) + Sync,
+    work: impl FnOnce(Sender<T>) + Clone + Send,
     main: impl FnOnce(Receiver<T>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     thread::scope(|scope| {
         let _ends = Ends(folders);
         for _ in 0..threads.max(1) {
-            let (out, work) = (out.clone(), &work);
+            let (out, work) = (out.clone(), work.clone());
             let started =
                 thread::Builder::new().name("folders".into()).spawn_scoped(scope, move || work(out));
             started.map_err(|error| Error::io(NO_THREAD, &error))?;
         }
-        drop(out);
+        drop((out, work));
         main(results)
     })
 }

@@ -7,15 +7,13 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    thread,
     time::Instant,
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use sealane_tree::{EntryType, Folders, Memory, RelativePath, Seen, SeenFolder, Visitor};
 
-use super::{Asked, IN_HAND_MAX, Rules, cancelled, listing::append};
+use super::{Asked, IN_HAND_MAX, Rules, beside, cancelled, listing::append};
 use crate::{
     error::Error,
     journal::is_file_name,
@@ -25,7 +23,6 @@ use crate::{
     },
     send::equal::Equal,
     session::{control::Control, messages},
-    shared::NO_THREAD,
 };
 
 /// A list, and the sender's own folder.
@@ -176,22 +173,11 @@ pub(crate) fn hear_lists(
         append(rest, Have { done, dated, versions, ..Have::default() });
     };
     let (tasks, todo) = bounded::<Vec<Task>>(IN_HAND_MAX);
-    // Whatever is judged is remembered anyway, so threads need not wait for it to be taken.
-    let (out, verdicts) = unbounded();
-    let is_over = &AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _over = Over(is_over);
-        for own in own.into_iter().flat_map(|own| (0..threads.max(1)).map(move |_| own)) {
-            let (todo, out) = (todo.clone(), out.clone());
-            let work = move || judge(own, rules, &todo, &out, is_over);
-            let started = thread::Builder::new().name("lists".into()).spawn_scoped(scope, work);
-            started.map_err(|error| Error::io(NO_THREAD, &error))?;
-        }
-        drop((todo, out));
+    let hear = |verdicts: Receiver<Verdict>| {
         let mut rest = Have::default();
         loop {
             cancelled(control)?;
-            verdicts.try_iter().flatten().for_each(|verdict| settle(verdict, &mut rest));
+            verdicts.try_iter().for_each(|verdict| settle(verdict, &mut rest));
             match messages::receive(control.channel, Instant::now() + control.timeout)?.0 {
                 Message::Lists(lists) => {
                     let mut together = Vec::new();
@@ -220,32 +206,21 @@ pub(crate) fn hear_lists(
             take(std::mem::take(&mut rest))?;
         }
         drop(tasks);
-        verdicts.iter().flatten().for_each(|verdict| settle(verdict, &mut rest));
+        verdicts.iter().for_each(|verdict| settle(verdict, &mut rest));
         take(rest)
-    })
+    };
+    let Some(own) = own else { return hear(unbounded().1) };
+    // Each thread has this channel for itself: when all are gone, nobody waits to give them more.
+    let judge = move |out| judge(own, rules, &todo, &out);
+    // Whatever is judged is remembered anyway, so threads need not wait for it to be taken.
+    beside(own, threads, unbounded(), judge, hear)
 }
 
-/// Ends the threads early when it is dropped.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-/// Compares lists until there are no more.
-fn judge(
-    own: &Folders,
-    rules: &Rules,
-    todo: &Receiver<Vec<Task>>,
-    out: &Sender<Vec<Verdict>>,
-    is_over: &AtomicBool,
-) {
+/// Compares lists until there are no more, or nobody takes the verdicts.
+fn judge(own: &Folders, rules: &Rules, todo: &Receiver<Vec<Task>>, out: &Sender<Verdict>) {
     let mut memory = own.memory();
-    for tasks in todo {
-        let tasks = tasks.into_iter().take_while(|_| !is_over.load(Relaxed));
-        if out.send(tasks.map(|task| compare_list(own, &mut memory, rules, task)).collect()).is_err() {
+    for task in todo.iter().flatten() {
+        if out.send(compare_list(own, &mut memory, rules, task)).is_err() {
             return;
         }
     }
