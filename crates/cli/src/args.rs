@@ -3,8 +3,12 @@
 //! This module makes no decisions. [`crate::options`] checks once if arguments make sense together; help, manual
 //! pages and completions are generated from these definitions and from nothing else.
 
+#[cfg(feature = "serve")]
+mod authorise;
 #[cfg(feature = "copy")]
 mod cp;
+#[cfg(feature = "serve")]
+mod daemon;
 mod digest;
 #[cfg(feature = "engine")]
 mod engine;
@@ -13,8 +17,11 @@ pub(crate) mod examples;
 mod filters;
 #[cfg(feature = "fleet")]
 mod fleet;
+#[cfg(any(feature = "copy", feature = "tunnel"))]
+mod id;
 mod laboratory;
 mod late;
+#[cfg(feature = "copy")]
 mod peers;
 #[cfg(feature = "copy")]
 mod serve;
@@ -23,8 +30,12 @@ pub(crate) mod tips;
 #[cfg(feature = "tunnel")]
 mod tunnel;
 
+#[cfg(feature = "serve")]
+pub use authorise::{AuthoriseArgs, AuthorisedArgs};
 #[cfg(feature = "copy")]
 pub use cp::{CpArgs, EndArg, FarEndArg, SinkArg};
+#[cfg(feature = "serve")]
+pub use daemon::DaemonArgs;
 pub use digest::{DigestArgs, Md5Args};
 #[cfg(feature = "engine")]
 pub use engine::{
@@ -35,9 +46,14 @@ pub use engine::{
 pub use filters::Filters;
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetArgs, FleetCommand, FleetRetryArgs, FleetRunArgs, FleetStatusArgs};
+#[cfg(any(feature = "copy", feature = "tunnel"))]
+pub use id::IdArgs;
+#[cfg(feature = "nats")]
+pub use id::QueueRole;
 pub use laboratory::LaboratoryArgs;
 pub use late::Late;
-pub use peers::{AuthoriseArgs, PeersArgs};
+#[cfg(feature = "copy")]
+pub use peers::PeersArgs;
 #[cfg(feature = "copy")]
 pub use serve::ServeArgs;
 #[cfg(feature = "tunnel")]
@@ -46,11 +62,9 @@ pub use tunnel::{
     TunnelPkiArgs, TunnelProfileArgs, TunnelReloadArgs, TunnelStatusArgs, TunnelUpArgs,
 };
 
-#[cfg(feature = "nats")]
-use clap::ValueEnum;
 #[cfg(feature = "copy")]
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 #[cfg(feature = "copy")]
 use sealane_copy::Level;
@@ -68,9 +82,8 @@ use std::path::PathBuf;
 #[command(
     name = "sealane",
     version,
-    about = "Copies files over encrypted streams on every core, and measures what that costs",
-    long_about = "Sealane copies files and trees between hosts, like scp and rsync, over parallel encrypted streams on \
-                  every core. It also joins networks by IPsec, computes digests, and measures what protection costs.",
+    about = "Secures network data on every core, and measures what that costs",
+    long_about = long_about(),
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -87,7 +100,7 @@ pub struct Cli {
 pub enum Command {
     #[cfg(feature = "copy")]
     /// Copy files and trees between hosts, or on this one
-    #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
+    #[command(visible_alias = "copy", long_about = cp::long_about(), override_usage = cp::USAGE)]
     Cp(Late<Box<CpArgs>>),
     #[cfg(feature = "fleet")]
     /// Look after copies between many hosts
@@ -95,7 +108,11 @@ pub enum Command {
     Fleet(Late<FleetArgs>),
     #[cfg(feature = "copy")]
     /// Serve a folder to authorised peers, without ssh
-    #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
+    #[cfg_attr(feature = "serve", command(long_about = daemon::LONG_ABOUT, override_usage = daemon::USAGE))]
+    #[cfg_attr(
+        not(feature = "serve"),
+        command(about = "Be the far end of a copy over ssh, which starts this command itself", hide = true)
+    )]
     Serve(Late<ServeArgs>),
     #[cfg(feature = "tunnel")]
     /// Join networks by IPsec in user space
@@ -105,12 +122,16 @@ pub enum Command {
     /// Keep private keys in a process of their own, and compute with them for programs
     #[command(long_about = engine::LONG_ABOUT)]
     Engine(Late<EngineArgs>),
-    /// Print your public key for daemons; it is made if there is none
+    #[cfg(any(feature = "copy", feature = "tunnel"))]
+    /// Print your public key, by which other hosts know you; it is made if there is none
     Id(IdArgs),
+    #[cfg(feature = "serve")]
     /// Let a peer use your daemons
-    #[command(visible_alias = "authorize", long_about = peers::AUTHORISE_LONG_ABOUT)]
+    #[command(visible_alias = "authorize", long_about = authorise::LONG_ABOUT)]
     Authorise(AuthoriseArgs),
+    #[cfg(feature = "copy")]
     /// List authorised peers and known daemons, or remove them
+    #[cfg_attr(not(feature = "serve"), command(about = "List known daemons, or forget one"))]
     Peers(PeersArgs),
     /// Measure what protection costs on this machine
     #[command(long_about = laboratory::LAB_ABOUT, disable_help_flag = true)]
@@ -169,41 +190,19 @@ pub enum Command {
     },
 }
 
-/// Arguments of `sealane id`.
-#[derive(Debug, Args)]
-pub struct IdArgs {
-    /// File of the identity; by default the one in your configuration folder
-    #[arg(long, value_name = "FILE")]
-    pub identity: Option<PathBuf>,
-    /// The identity of this system's tunnels, /etc/sealane/identity
-    #[arg(long, conflicts_with = "identity")]
-    pub system: bool,
-    /// The identity of the daemon that runs as a service, /var/lib/sealane/identity
-    #[arg(long, conflicts_with_all = ["identity", "system", "certificate"])]
-    pub daemon: bool,
-    /// Make a hybrid identity if there is none yet: peers then demand signatures of Ed25519 and of ML-DSA-65 (FIPS 204), so that a
-    /// quantum computer that breaks one of them gains nothing. Its public key begins with `sealane2:`; older versions refuse it.
-    /// An identity that exists stays as it is
-    #[arg(long, conflicts_with_all = ["daemon", "certificate"])]
-    pub hybrid: bool,
-    /// Print a certificate of the key instead, in PEM: for a NATS server, and for its list of clients
-    #[arg(long)]
-    pub certificate: bool,
-    /// Print the rights of the key at a NATS server instead, an entry of `authorization.users` in its configuration: as a
-    /// `worker` of runs, or as a `coordinator` that starts them
-    #[cfg(feature = "nats")]
-    #[arg(long, value_name = "ROLE", conflicts_with_all = ["certificate", "daemon", "hybrid"])]
-    pub queue_rights: Option<QueueRole>,
-}
-
-/// The part of a key in runs whose queue is a NATS server.
-#[cfg(feature = "nats")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum QueueRole {
-    /// It takes part in runs: it copies, and gives no orders.
-    Worker,
-    /// It starts runs.
-    Coordinator,
+/// Returns the purposes of the program as it is built.
+fn long_about() -> String {
+    [
+        "Sealane secures network data on every core.",
+        #[cfg(feature = "copy")]
+        " It copies files and trees between hosts, like scp and rsync, over parallel encrypted streams.",
+        #[cfg(feature = "tunnel")]
+        " It joins networks by IPsec in user space.",
+        #[cfg(feature = "engine")]
+        " It keeps private keys in a process of their own.",
+        " It computes digests, and measures what protection costs.",
+    ]
+    .concat()
 }
 
 /// The variables that select kernels, as a section of the help text.

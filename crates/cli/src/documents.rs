@@ -15,27 +15,23 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
     print(&script)
 }
 
-/// Returns the completions for `shell`; bash and zsh complete paths at far ends too, as they do for scp.
+/// Returns the completions for `shell`. In bash and zsh the laboratory completes its own words, and paths at far ends are
+/// completed as they are for scp.
 fn script(shell: Shell) -> anyhow::Result<String> {
     let text = documents::completions(shell, command(), "sealane")?;
-    Ok(match shell {
-        Shell::Bash => format!("{text}\n{}", include_str!("documents/far_paths.bash")),
-        Shell::Zsh => {
-            // The generated function completes all but far paths, under another name.
-            let whole = "\n_sealane() {\n";
-            anyhow::ensure!(
-                text.matches(whole).count() == 1,
-                "zsh's completions have another form than expected"
-            );
-            let here = text.replacen(whole, "\n_sealane_here() {\n", 1);
-            let (definitions, start) = here.split_once("\nif [ \"$funcstack[1]\"").context("no start")?;
-            format!(
-                "{definitions}\n{}\nif [ \"$funcstack[1]\"{start}",
-                include_str!("documents/far_paths.zsh")
-            )
-        }
-        _ => text,
-    })
+    let (laboratory, far_paths) = match shell {
+        Shell::Bash => (include_str!("documents/laboratory.bash"), include_str!("documents/far_paths.bash")),
+        Shell::Zsh => (include_str!("documents/laboratory.zsh"), include_str!("documents/far_paths.zsh")),
+        _ => return Ok(text),
+    };
+    // `_sealane` asks `_sealane_product`: the generated function, or one that asks it where no far path is completed.
+    let (name, far_paths) = match cfg!(feature = "copy") {
+        true => ("_sealane_here", far_paths),
+        false => ("_sealane_product", ""),
+    };
+    let (functions, start) = text.rsplit_once("\nif ").context("the completions have no end")?;
+    let (head, body) = functions.split_once("_sealane() {\n").context("the completions have no start")?;
+    Ok(format!("{head}{name}() {{\n{body}\n{laboratory}\n{far_paths}\nif {start}"))
 }
 
 /// Writes `sealane.1` and one page for each command into `directory`.
@@ -64,12 +60,13 @@ mod tests {
             "sealane.1",
             #[cfg(feature = "copy")]
             "sealane-cp.1",
-            #[cfg(feature = "copy")]
+            #[cfg(feature = "serve")]
             "sealane-serve.1",
             #[cfg(feature = "tunnel")]
             "sealane-tunnel-up.1",
             #[cfg(feature = "engine")]
             "sealane-engine-serve.1",
+            #[cfg(any(feature = "copy", feature = "tunnel"))]
             "sealane-id.1",
             "sealane-speed.1",
             "sealane-md5.1",
@@ -114,12 +111,69 @@ mod tests {
         }
     }
 
+    /// The faces, whether each is built, and words that only the documents of that face have.
+    const FACES: [(&str, bool, &[&str]); 6] = [
+        (
+            "copy",
+            cfg!(feature = "copy"),
+            &[
+                "sealane cp",
+                "sealane peers",
+                "_sealane_far",
+                "ssh",
+                "rsync",
+                "--recursive",
+                "during the copy",
+            ],
+        ),
+        ("serve", cfg!(feature = "serve"), &["sealane authorise", "--listen", "--authorised-peers"]),
+        ("fleet", cfg!(feature = "fleet"), &["sealane fleet", "many hosts", "--movers"]),
+        ("nats", cfg!(feature = "nats"), &["NATS", "--queue"]),
+        ("tunnel", cfg!(feature = "tunnel"), &["sealane tunnel", "IPsec", "--system", "site.toml"]),
+        (
+            "engine",
+            cfg!(feature = "engine"),
+            &["sealane engine keys", "private keys in a process", "SEALANE_ENGINE"],
+        ),
+    ];
+
+    /// Returns the help of a command and of all that are shown below it.
+    fn help(mut command: clap::Command) -> String {
+        let own = [command.render_help().to_string(), command.render_long_help().to_string()].concat();
+        let below = command.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+        own + &below.map(help).collect::<String>()
+    }
+
+    #[test]
+    fn documents_have_what_is_built_and_nothing_else() {
+        let pages = pages().expect("rendering into memory succeeds");
+        let pages =
+            pages.iter().map(|(_, page)| String::from_utf8_lossy(page).replace('\\', "")).collect::<String>();
+        let mut whole = command();
+        whole.build();
+        let shells = [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell];
+        let scripts: String = shells.map(|shell| script(shell).expect("completions are made")).concat();
+        let texts = [("help", help(whole)), ("pages", pages), ("completions", scripts)];
+        let mut faults = Vec::new();
+        for (face, is_built, words) in FACES {
+            for word in words {
+                let found = texts.iter().filter(|(_, text)| text.contains(word)).map(|(name, _)| *name);
+                let found: Vec<&str> = found.collect();
+                if found.is_empty() == is_built {
+                    faults.push(format!("{word:?} of {face} is in {found:?}"));
+                }
+            }
+        }
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
     #[test]
     fn every_shell_has_completions() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = script(shell).expect("completions are made");
             let completes_far = matches!(shell, Shell::Bash | Shell::Zsh);
-            assert_eq!(script.contains("_sealane_far"), completes_far, "{shell}");
+            assert_eq!(script.contains("_sealane_far"), completes_far && cfg!(feature = "copy"), "{shell}");
+            assert_eq!(script.contains("_sealane_product"), completes_far, "{shell}");
             assert!(script.contains("ignore-missing"), "{shell} knows no --ignore-missing");
         }
     }

@@ -9,10 +9,14 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+#[cfg(feature = "serve")]
+mod authorised;
 #[cfg(feature = "copy")]
 pub mod copy_units;
 #[cfg(feature = "copy")]
 mod cp;
+#[cfg(feature = "serve")]
+mod daemon;
 mod digest;
 mod documents;
 #[cfg(feature = "engine")]
@@ -26,6 +30,7 @@ pub mod events;
 mod far_end;
 #[cfg(feature = "fleet")]
 mod fleet;
+#[cfg(any(feature = "copy", feature = "tunnel"))]
 mod id;
 #[cfg(feature = "copy")]
 mod itemised;
@@ -40,6 +45,7 @@ pub mod mode_changes;
 mod once;
 #[cfg(feature = "copy")]
 pub mod options;
+#[cfg(feature = "copy")]
 mod peers;
 #[cfg(feature = "copy")]
 mod progress;
@@ -104,8 +110,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Tunnel(arguments) => tunnel::run(&arguments),
         #[cfg(feature = "engine")]
         Command::Engine(args::Late(arguments)) => engine::run(arguments),
+        #[cfg(any(feature = "copy", feature = "tunnel"))]
         Command::Id(arguments) => id::run(&arguments),
-        Command::Authorise(arguments) => peers::authorise(arguments),
+        #[cfg(feature = "serve")]
+        Command::Authorise(arguments) => authorised::add(arguments),
+        #[cfg(feature = "copy")]
         Command::Peers(arguments) => peers::run(&arguments),
         Command::Lab(arguments) => return conclude(laboratory::start(&arguments.words)),
         Command::Speed(arguments) => return conclude(speed::run(arguments.words)),
@@ -149,7 +158,10 @@ fn holds_keys(command: &Command) -> bool {
         Command::Tunnel(_) => true,
         #[cfg(feature = "engine")]
         Command::Engine(_) => true,
-        Command::Id(_) | Command::Authorise(_) => true,
+        #[cfg(any(feature = "copy", feature = "tunnel"))]
+        Command::Id(_) => true,
+        #[cfg(feature = "serve")]
+        Command::Authorise(_) => true,
         _ => false,
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Bases, BasisUse, Deletion, Delta, Existing, FarEndChoice, Following, Logins,
-    MeasuredEnd, Options, Ownership, Pattern, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep, Wishes,
+    AddressFamily, Backup, Bases, BasisUse, Deletion, Existing, FarEndChoice, Following, Logins, MeasuredEnd,
+    Options, Ownership, Pattern, Preserve, RemoteOptions, Sameness, Sink, Sizes, Upkeep, Wishes,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -91,12 +91,14 @@ pub enum MeaningError {
     #[error("--files-from takes one source: the folder that its paths are relative to")]
     ListOfManySources,
     /// A flag that has no meaning between many hosts.
+    #[cfg(feature = "fleet")]
     #[error("{flag} cannot be combined with sources or targets on many hosts")]
     NotBetweenMany {
         /// The flag as given.
         flag: &'static str,
     },
     /// Many hosts without folders.
+    #[cfg(feature = "fleet")]
     #[error("copies between many hosts need -r or -a: what is copied is a folder")]
     ManyWithoutRecursion,
     /// `--files-from -` beside `-`.
@@ -208,11 +210,12 @@ fn no_legacy_unasked(arguments: &CpArgs) -> Result<(), MeaningError> {
 ///
 /// # Errors
 /// Fails if they contradict each other, or request something that is impossible between many hosts.
+#[cfg(feature = "fleet")]
 pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> {
     not_here(&arguments)?;
     let flags = [
         (arguments.digest, "--digest"),
-        (arguments.delta == Delta::Always, "--delta=always"),
+        (arguments.delta == sealane_copy::Delta::Always, "--delta=always"),
         (arguments.files_from.is_some(), "--files-from"),
         (arguments.remove_source_files, "--remove-source-files"),
         (arguments.install_far_end, "--install-far-end"),
@@ -251,6 +254,7 @@ pub fn of_many(arguments: CpArgs) -> Result<(Options, Reporting), MeaningError> 
     Ok((options(arguments, true), reporting))
 }
 
+#[cfg(feature = "fleet")]
 fn limits_rate(arguments: &CpArgs) -> bool {
     arguments.limit_rate.is_some() || arguments.kilobits.is_some()
 }
@@ -260,7 +264,7 @@ fn has_queue(arguments: &CpArgs) -> bool {
     arguments.queue.is_some()
 }
 
-#[cfg(not(feature = "nats"))]
+#[cfg(all(feature = "fleet", not(feature = "nats")))]
 fn has_queue(_: &CpArgs) -> bool {
     false
 }

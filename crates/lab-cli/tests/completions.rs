@@ -11,7 +11,7 @@ const SCRIPT: &str = r#"
 PATH=$1:$PATH; shift
 source <(sealane completions bash); source <(sealane-lab completions bash)
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
-_sealane_or_far sealane "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+_sealane sealane "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
 echo "${COMPREPLY[*]}"
 "#;
 

@@ -29,17 +29,28 @@ pub enum ExitStatus {
     },
 }
 
+/// The parts of a request that may be left undone.
+const INCOMPLETE: &str = match cfg!(feature = "copy") {
+    true => {
+        "incomplete: some files could not be read or written, changed during the copy, did not get their owner, set-id bits or attributes, or differ from their digests; all others are done"
+    }
+    false => "incomplete: some files could not be read, or differ from their digests; all others are done",
+};
+
+/// The ways in which another program is not to be had.
+const CONNECTION: &str = match cfg!(feature = "copy") {
+    true => "connection: the far end could not be reached, refused, does not support the level, or was lost",
+    false => "connection: the other program could not be reached, refused, or was lost",
+};
+
 /// Number and meaning, as help and manual page print them.
 pub const EXIT_STATUSES: &[(u8, &str)] = &[
     (0, "success: everything was done"),
-    (
-        1,
-        "incomplete: some files could not be read or written, changed during the copy, did not get their owner, set-id bits or attributes, or differ from their digests; all others are done",
-    ),
+    (1, INCOMPLETE),
     (2, "usage: the arguments are wrong, or contradict each other"),
-    (3, "connection: the far end could not be reached, refused, does not support the level, or was lost"),
+    (3, CONNECTION),
     (4, "integrity: data or messages were altered or invalid; nothing unverified was kept"),
-    (5, "input or output failed at one end: a missing file, no permission, a full disk"),
+    (5, "input or output failed: a missing file, no permission, a full disk"),
     (130, "interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP"),
 ];
 

@@ -37,7 +37,7 @@ pub fn work(arguments: WorkArgs, tasks: &Tasks<'_>) -> Result<ExitStatus, Failur
         return outcome.map(|()| ExitStatus::Success).map_err(failure);
     }
     #[cfg(not(feature = "nats"))]
-    let WorkArgs { host: _, trust: _ } = arguments;
+    let WorkArgs {} = arguments;
     match sealane_fleet::work(environment::ssh_addresses(), tasks) {
         Ok(()) => Ok(ExitStatus::Success),
         // The failure has been reported, or the coordinator is gone.

@@ -37,9 +37,11 @@ pub struct WorkArgs {
     #[arg(long, value_name = "KEY", requires = "queue")]
     pub key: Option<PublicKey>,
     /// Name of this host in reports; by default its own name
+    #[cfg(feature = "nats")]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// The identity towards the queue, and the trust in it.
+    #[cfg(feature = "nats")]
     #[command(flatten)]
     pub trust: QueueTrustArgs,
 }

@@ -14,7 +14,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) const LONG_ABOUT: &str = "\
+/// The beginning of the text about the command.
+const BEFORE: &str = "\
 Copy files and trees, between hosts or on this one.
 
 A source or the target is a path, `[user@]host:path` over ssh, or `sealane://host[:port]/path` at a daemon; `-` is \
@@ -33,19 +34,37 @@ not sent again.
 In a path on a far host `~` means the home directory, and `*`, `?` and `[a-z]` match names there. Quote them, as in \
 `sealane cp 'host:/var/log/*.log' logs/`. A pattern counts as several sources, so the target is a folder. Between two \
 far hosts the data passes through this host, protected from end to end.
+";
 
+/// The text about copies between many hosts.
+#[cfg(feature = "fleet")]
+const MANY: &str = "
 Sources and target may be many hosts, as in `sealane cp -r 'src[1-4]:/data' 'dst[1-8]:/in'`, or `@FILE:/data` with a host a \
 line in FILE; hosts that are added to the file take part, and hosts that are removed from it end. The sources must see the same \
 folder; the targets may share a folder, or have one each, and then each gets a part of the tree. Here the target is always a \
 folder that gets the source under its own name (`/in/data`), and with -T it is the new name itself. The sources copy straight to \
 the targets, which they reach by their own ssh configuration and with the options of ssh given here. Several sources copy ranges \
 of one file of 8 GB and more at a time. See `sealane fleet`.
+";
 
+/// The end of the text.
+const AFTER: &str = "
 An interrupted copy leaves in the target: complete files under their names, incomplete ones as `.sealane-*.part`, and a \
 journal `.sealane-*.journal` that records what has arrived (over SFTP a lease, `.sealane-*.lease`, and the journal is here). \
 The same command, in any spelling of its paths, reads unfinished files again, continues them where they are like the source, \
 and removes all of these when it completes; --trust-partial does not read them. To remove them by hand, while no copy into TARGET is running: `find TARGET -name '.sealane-*' -delete`. After a restart of \
 the receiving host the journal is no longer valid, and the copy starts from the beginning.";
+
+/// Returns the text about the command.
+pub(super) fn long_about() -> String {
+    [
+        BEFORE,
+        #[cfg(feature = "fleet")]
+        MANY,
+        AFTER,
+    ]
+    .concat()
+}
 
 pub(super) const USAGE: &str = "sealane cp [OPTIONS] SOURCE... TARGET";
 
@@ -277,11 +296,13 @@ pub struct CpArgs {
     #[cfg(feature = "nats")]
     #[arg(long, value_name = "QUEUE", hide_short_help = true, help_heading = "Connection")]
     pub queue: Option<Server>,
-    /// Between many hosts: number of copies that each source host makes at a time; 0 with --queue leaves all to workers that come
-    /// by themselves
+    /// Between many hosts: number of copies that each source host makes at a time
+    #[cfg_attr(feature = "nats", doc = "(0 with --queue leaves all to workers that come by themselves)")]
+    #[cfg(feature = "fleet")]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=64), default_value_t = 2, hide_short_help = true, help_heading = "Speed")]
     pub movers: u16,
     /// For tests: the maximum number of bytes of one share of a copy between many hosts
+    #[cfg(feature = "fleet")]
     #[arg(long, value_name = "SIZE", value_parser = units::size, hide = true)]
     pub share_bytes: Option<u64>,
     /// Limit the rate of all streams together, in bytes a second, as in 100M, 1G or 10MiB/s

@@ -2,13 +2,15 @@
 
 use sealane_terminal::help::Example;
 
-/// Examples by the words of the command, joined by `-`. Every command has some.
+/// Examples by the words of the command, joined by `-`. Every command has some; those of commands that are not built are not shown.
 pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane",
         &[
             #[cfg(feature = "copy")]
             ("sealane cp -r data user@host:/srv/", "copy a tree over ssh"),
+            #[cfg(feature = "tunnel")]
+            ("sealane tunnel up site.toml", "start a gateway"),
             ("sealane lab quick", "measure what protection costs here"),
         ],
     ),
@@ -36,6 +38,7 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
                 "sealane cp --level safe --digest big.img host:",
                 "authenticate without encryption; print a digest that both ends have checked",
             ),
+            #[cfg(feature = "fleet")]
             (
                 "sealane cp -r 'src[1-4]:/data' 'dst[1-8]:/in'",
                 "copy a tree from four hosts to eight, which share the work; it becomes /in/data",
@@ -220,10 +223,16 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-id",
         &[
+            #[cfg(feature = "serve")]
             ("sealane id", "print your public key, for `sealane authorise` at the daemon"),
+            #[cfg(feature = "tunnel")]
+            (
+                "sealane id --system",
+                "print the public key of this system's tunnels, for the peer's site file",
+            ),
             (
                 "sealane id --hybrid",
-                "the same; a new one is proved by ML-DSA-65 as well, against quantum computers",
+                "print your public key; a new one is proved by ML-DSA-65 as well, against quantum computers",
             ),
         ],
     ),
@@ -240,8 +249,11 @@ pub(crate) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-peers",
         &[
-            ("sealane peers", "list authorised peers and known daemons"),
+            ("sealane peers", "list everyone whose key is known"),
+            #[cfg(feature = "serve")]
             ("sealane peers --remove ada@laptop", "remove a peer; running daemons notice"),
+            #[cfg(not(feature = "serve"))]
+            ("sealane peers --forget host:7522", "forget the key of a daemon that has a new one"),
         ],
     ),
     (

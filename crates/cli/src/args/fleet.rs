@@ -11,12 +11,16 @@ Look after copies between many hosts, which `sealane cp` starts when a source or
 Each such run has a name, which the copy prints. These commands take it on the host where the copy was started, and from every \
 other host as HOST:RUN, over ssh. The beginning of a name is enough.";
 
+#[cfg(feature = "nats")]
 const WORK_LONG_ABOUT: &str = "\
 Take part in a run whose queue is a NATS server, as one of its sources, until there is no more work. A scheduler such as Slurm or \
 Kubernetes starts workers like this; `sealane cp --queue` starts the run, and prints its name and its key. A worker does nothing \
 that the owner of that key has not signed, whatever the queue or another worker says.
 
 Without --queue this works for the `sealane cp` that has started it, on standard input and output.";
+
+#[cfg(not(feature = "nats"))]
+const WORK_ABOUT: &str = "Take part in a copy between many hosts, which starts this command itself";
 
 /// Arguments of `sealane fleet`.
 #[derive(Debug, Args)]
@@ -38,7 +42,8 @@ pub enum FleetCommand {
     /// Stop a run; what has arrived stays
     Stop(FleetRetryArgs),
     /// Take part in a run whose queue is a NATS server
-    #[command(long_about = WORK_LONG_ABOUT)]
+    #[cfg_attr(feature = "nats", command(long_about = WORK_LONG_ABOUT))]
+    #[cfg_attr(not(feature = "nats"), command(about = WORK_ABOUT, hide = true))]
     Work(WorkArgs),
 }
 

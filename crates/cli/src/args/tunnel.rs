@@ -147,7 +147,7 @@ At least one end needs an endpoint, the address and port at which the other end 
   sudo sealane tunnel new hq branch --folder /etc/sealane --peer-key sealane1:... \\
       --endpoint 192.0.2.1:4500 --address 10.91.0.1 --networks 10.91.1.0/24 \\
       --peer-endpoint 198.51.100.7:4500 --peer-address 10.91.0.2 --peer-networks 10.91.2.0/24
-  sealane cp /etc/sealane/hq.toml root@branch:/etc/sealane/
+  scp /etc/sealane/hq.toml root@branch:/etc/sealane/
   sudo systemctl enable --now sealane-tunnel@branch";
 
 const PKI_LONG_ABOUT: &str = "\

@@ -35,23 +35,7 @@ _sealane_far_list() {
     "${SEALANE_SSH:-ssh}" -o BatchMode=yes -o ConnectTimeout=5 -- "$1" "$script" 2>/dev/null </dev/null
 }
 
-# The laboratory completes its own words, where its completions are installed.
-_sealane_laboratory() {
-    declare -F _sealane__lab >/dev/null || _comp_load sealane-lab 2>/dev/null || _completion_loader sealane-lab 2>/dev/null
-    declare -F _sealane__lab >/dev/null || return 1
-    COMP_WORDS=(sealane-lab "${COMP_WORDS[@]:2}")
-    COMP_CWORD=$((COMP_CWORD - 1))
-    _sealane__lab sealane-lab "$2" "$3"
-}
-
-_sealane_or_far() {
-    [[ ${COMP_WORDS[1]} == lab && $COMP_CWORD -gt 1 ]] && _sealane_laboratory "$@" && return
+_sealane_product() {
     [[ ${COMP_WORDS[1]} == cp || ${COMP_WORDS[1]} == copy ]] && _sealane_far && return
-    _sealane "$@"
+    _sealane_here "$@"
 }
-
-if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -F _sealane_or_far -o nosort -o bashdefault -o default sealane
-else
-    complete -F _sealane_or_far -o bashdefault -o default sealane
-fi

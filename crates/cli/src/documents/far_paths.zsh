@@ -18,14 +18,6 @@ _sealane_far() {
     return 0
 }
 
-_sealane() {
-    setopt localoptions extendedglob
-    # The laboratory completes its own words, where its completions are installed.
-    if [[ $words[2] == lab ]] && (( CURRENT > 2 && $+functions[_sealane-lab] )); then
-        words=(sealane-lab ${words[3,-1]})
-        (( CURRENT-- ))
-        _sealane-lab
-        return
-    fi
+_sealane_product() {
     _sealane_far || _sealane_here "$@"
 }
