@@ -324,99 +324,109 @@ impl Udp {
     }
 
     fn receive_bursts(&mut self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
-        let before = batch.packets.len();
-        let first = end_of(batch);
-        let mut may_gather = self.pace.is_dense();
-        let (mut singles, mut failures) = (0, Failures::default());
+        let mut gathering = Gathering::begin(batch, self.pace.is_dense());
         self.is_dry = false;
         loop {
-            let mut start = end_of(batch);
-            let laid = batch.packets.len() - before;
-            let buffer = batch.work.buffer.bytes_mut();
-            if start == 0 && buffer.len() >= FRONT_BYTES + RECEIVE_BYTES {
-                start = FRONT_BYTES;
-            }
-            if buffer.len() < start + RECEIVE_BYTES
-                || batch.packets.capacity() - batch.packets.len() < BURST_MAX_DATAGRAMS
-            {
+            let laid = gathering.laid(batch);
+            let Some(start) = place_of_burst(batch) else {
                 return if laid == 0 { Err(no_room()) } else { Ok(laid) };
-            }
-            let into = &mut buffer[start..start + RECEIVE_BYTES];
-            let received = match self.pending.take() {
-                Some((burst, bytes)) => {
-                    into[..bytes.len()].copy_from_slice(&bytes);
-                    Ok(burst)
-                }
-                None => sys::receive_burst(self.socket.as_fd(), into, may_wait && laid == 0),
             };
+            let into = &mut batch.work.buffer.bytes_mut()[start..start + RECEIVE_BYTES];
+            let received = self.take_burst(into, may_wait && laid == 0);
             if laid > 0 {
                 self.looks.after(received.is_ok());
             }
             let burst = match received {
                 Ok(burst) => burst,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // The error is about an earlier packet of ours.
-                Err(error) if Self::is_lost(&error) => {
-                    failures.pause_now_and_then();
-                    continue;
-                }
-                Err(error) if laid > 0 && may_gather && error.kind() == io::ErrorKind::WouldBlock => {
-                    may_gather = false;
-                    pause();
-                    continue;
-                }
-                Err(error) if laid > 0 => {
-                    self.is_dry = error.kind() == io::ErrorKind::WouldBlock;
-                    return Ok(laid);
-                }
-                Err(error) => return Err(error),
+                Err(error) if self.goes_on_after(&error, laid, &mut gathering) => continue,
+                Err(error) => return if laid == 0 { Err(error) } else { Ok(laid) },
             };
-            let is_first = laid == 0;
-            let is_alike = (burst.source, burst.destination, burst.traffic_class)
-                == (self.source, self.destination, self.received_traffic_class);
-            if !is_first && !is_alike {
+            if laid > 0 && !self.is_like_the_last(&burst) {
                 self.pending = Some((burst, into[..burst.bytes].to_vec()));
                 return Ok(laid);
             }
-            if is_first {
+            if laid == 0 {
                 self.waited = burst.waited;
             }
-            self.source = burst.source;
-            self.destination = burst.destination;
-            self.received_traffic_class = burst.traffic_class;
-            let segment_bytes = burst.segment_bytes.unwrap_or(burst.bytes).max(1);
-            if burst.is_cut_short {
-                self.refused_packets += 1;
-            }
-            let mut at = 0;
-            while at < burst.bytes {
-                let bytes = segment_bytes.min(burst.bytes - at);
-                if Room::NONE.push_at(batch, start + at, bytes).is_none() {
-                    self.refused_packets += 1;
-                }
-                at += bytes;
-            }
-            // The packets of a burst have gathered at its sender.
-            singles += usize::from(burst.segment_bytes.is_none());
-            self.pace.after(usize::from(burst.segment_bytes.is_none()));
-            let enough_bytes = if singles > 1 { BURST_MAX_BYTES } else { ENOUGH_BYTES };
-            let laid = batch.packets.len() - before;
-            if laid >= ENOUGH_PACKETS || laid > 0 && end_of(batch) - first >= enough_bytes {
-                // Datagrams that did not fit into one burst come in the next, which has usually arrived by now.
-                let is_full = burst.segment_bytes.is_some()
-                    && is_first
-                    && (burst.bytes + segment_bytes > BURST_MAX_BYTES
-                        || burst.bytes == BURST_MAX_DATAGRAMS * segment_bytes);
-                if !is_full {
-                    return Ok(laid);
-                }
-                may_gather = false;
-            } else if is_first && !may_gather && !self.looks.pays() {
-                // There is hardly more.
-                self.is_dry = true;
-                return Ok(laid);
+            self.lay(batch, start, &burst);
+            if self.has_enough(batch, &burst, laid == 0, &mut gathering) {
+                return Ok(gathering.laid(batch));
             }
         }
+    }
+
+    /// Returns the burst that came behind one of another sender, or else receives one.
+    fn take_burst(&mut self, into: &mut [u8], may_wait: bool) -> io::Result<Burst> {
+        let Some((burst, bytes)) = self.pending.take() else {
+            return sys::receive_burst(self.socket.as_fd(), into, may_wait);
+        };
+        into[..bytes.len()].copy_from_slice(&bytes);
+        Ok(burst)
+    }
+
+    /// Returns whether to receive again after an error, behind `laid` packets; pauses if more packets are to gather.
+    fn goes_on_after(&mut self, error: &io::Error, laid: usize, gathering: &mut Gathering) -> bool {
+        let is_dry = error.kind() == io::ErrorKind::WouldBlock;
+        if error.kind() == io::ErrorKind::Interrupted {
+            return true;
+        }
+        // The error is about an earlier packet of ours.
+        if Self::is_lost(error) {
+            gathering.failures.pause_now_and_then();
+            return true;
+        }
+        if laid > 0 && is_dry && gathering.may_pause {
+            gathering.may_pause = false;
+            pause();
+            return true;
+        }
+        self.is_dry = laid > 0 && is_dry;
+        false
+    }
+
+    /// Returns whether a burst has the sender, the destination and the traffic class of those before it.
+    fn is_like_the_last(&self, burst: &Burst) -> bool {
+        (burst.source, burst.destination, burst.traffic_class)
+            == (self.source, self.destination, self.received_traffic_class)
+    }
+
+    /// Makes packets of the datagrams of a burst, which lie in the batch's buffer from `start` on.
+    fn lay(&mut self, batch: &mut Batch, start: usize, burst: &Burst) {
+        self.source = burst.source;
+        self.destination = burst.destination;
+        self.received_traffic_class = burst.traffic_class;
+        self.refused_packets += u64::from(burst.is_cut_short);
+        let segment_bytes = segment_bytes_of(burst);
+        for at in (0..burst.bytes).step_by(segment_bytes) {
+            let bytes = segment_bytes.min(burst.bytes - at);
+            if Room::NONE.push_at(batch, start + at, bytes).is_none() {
+                self.refused_packets += 1;
+            }
+        }
+    }
+
+    /// Returns whether a batch is handed on after a burst, or more is looked for.
+    fn has_enough(
+        &mut self,
+        batch: &Batch,
+        burst: &Burst,
+        is_first: bool,
+        gathering: &mut Gathering,
+    ) -> bool {
+        // The packets of a burst have gathered at its sender.
+        let single = usize::from(burst.segment_bytes.is_none());
+        gathering.singles += single;
+        self.pace.after(single);
+        let enough_bytes = if gathering.singles > 1 { BURST_MAX_BYTES } else { ENOUGH_BYTES };
+        let laid = gathering.laid(batch);
+        if laid >= ENOUGH_PACKETS || laid > 0 && end_of(batch) - gathering.bytes_before >= enough_bytes {
+            // Datagrams that did not fit into one burst come in the next, which has usually arrived by now.
+            gathering.may_pause = false;
+            return !(is_first && is_full(burst));
+        }
+        // There is hardly more.
+        self.is_dry = is_first && !gathering.may_pause && !self.looks.pays();
+        self.is_dry
     }
 
     fn receive_singly(&self, batch: &mut Batch, may_wait: bool) -> io::Result<usize> {
@@ -442,6 +452,58 @@ impl Udp {
         }
         Ok(received)
     }
+}
+
+/// One call that receives bursts, so far.
+struct Gathering {
+    /// The batch's packets, and its bytes in use, before the call.
+    packets_before: usize,
+    bytes_before: usize,
+    /// Whether a pause lets more packets gather, when no more are there.
+    may_pause: bool,
+    /// The number of datagrams that came alone.
+    singles: usize,
+    failures: Failures,
+}
+
+impl Gathering {
+    fn begin(batch: &Batch, may_pause: bool) -> Self {
+        Self {
+            packets_before: batch.packets.len(),
+            bytes_before: end_of(batch),
+            may_pause,
+            singles: 0,
+            failures: Failures::default(),
+        }
+    }
+
+    /// Returns the number of packets that the call has laid into the batch.
+    fn laid(&self, batch: &Batch) -> usize {
+        batch.packets.len() - self.packets_before
+    }
+}
+
+/// Returns the place of the next burst in a batch's buffer, if the batch has room for the longest.
+fn place_of_burst(batch: &Batch) -> Option<usize> {
+    let end = end_of(batch);
+    let buffer_bytes = batch.work.buffer.capacity_bytes();
+    let start = if end == 0 && buffer_bytes >= FRONT_BYTES + RECEIVE_BYTES { FRONT_BYTES } else { end };
+    let has_room = buffer_bytes >= start + RECEIVE_BYTES
+        && batch.packets.capacity() - batch.packets.len() >= BURST_MAX_DATAGRAMS;
+    has_room.then_some(start)
+}
+
+/// Returns the length of each datagram of a burst but the last.
+fn segment_bytes_of(burst: &Burst) -> usize {
+    burst.segment_bytes.unwrap_or(burst.bytes).max(1)
+}
+
+/// Returns whether a burst had no room for one more datagram.
+fn is_full(burst: &Burst) -> bool {
+    let segment_bytes = segment_bytes_of(burst);
+    burst.segment_bytes.is_some()
+        && (burst.bytes + segment_bytes > BURST_MAX_BYTES
+            || burst.bytes == BURST_MAX_DATAGRAMS * segment_bytes)
 }
 
 /// Returns whether an error may be about the address that a datagram was to be sent from.
