@@ -4,7 +4,7 @@ use super::{Kernels, Ways};
 use crate::algorithm::Digest;
 use crate::descriptor::{Making, OwnDigest, RunTogether};
 use crate::hash::ways;
-use crate::hash::{self, Hash};
+use crate::hash::{self, Hash, HashWays};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
 use crate::order::{Totals, WINDOW, WaysCost, by_length};
@@ -65,23 +65,18 @@ impl Kernels {
         outer: usize,
         jobs: &mut [DigestJob<'_>],
     ) -> usize {
-        let cost = match self.ways_wanted() {
-            Ways::Always => None,
-            Ways::Never => Some(WaysCost::NEVER),
-            // A single message has no other one to share ways with.
-            Ways::WhereTheyPay if jobs.len() < 2 => Some(WaysCost::NEVER),
-            Ways::WhereTheyPay => Some((hash.ways_cost)(self.features, jobs.len())),
-        };
+        let is_forced = self.ways_wanted() == Ways::Always;
+        // A single message has no other one to share ways with.
+        let found = if is_forced || jobs.len() > 1 { self.ways_of(hash, jobs.len()) } else { None };
         let take = |job: &mut DigestJob<'_>| {
             let right = job.key.algorithm() == algorithm;
             job.status = if right { Status::Pending } else { Status::WrongKey };
             right
         };
-        let may_pay = match cost {
-            None => true,
-            Some(cost) => cost.may_be_worth_of(jobs.iter().map(|job| hashed_bytes(job, outer))),
-        };
-        if may_pay && let Some(failed) = self.hash_side_by_side(hash, outer, cost, take, jobs) {
+        if let Some(ways) = found
+            && (is_forced || ways.cost.may_be_worth_of(jobs.iter().map(|job| hashed_bytes(job, outer))))
+            && let Some(failed) = self.hash_side_by_side(hash, outer, &ways, take, jobs)
+        {
             return failed;
         }
         let compress = (hash.compress)(self.single(), self.features);
@@ -96,22 +91,23 @@ impl Kernels {
         failed
     }
 
-    /// Runs the jobs that `take` accepts side by side, if they pay at this cost, or in any case if no cost is given;
-    /// returns the number of jobs not accepted. Returns `None` if ways do not pay.
+    /// Runs the jobs that `take` accepts side by side, if that pays or is forced; returns the number of jobs not accepted. Returns
+    /// `None` if ways do not pay.
     #[inline(never)]
     fn hash_side_by_side(
         &self,
         hash: &'static Hash,
         outer: usize,
-        cost: Option<WaysCost>,
+        ways: &HashWays,
         take: impl Fn(&mut DigestJob<'_>) -> bool,
         jobs: &mut [DigestJob<'_>],
     ) -> Option<usize> {
-        let kernel = self.ways_kernel(hash, jobs.len())?;
+        let kernel = self.kernel_of(hash, ways, jobs.len())?;
+        let is_forced = self.ways_wanted() == Ways::Always;
         let bytes = |job: &mut DigestJob<'_>| take(job).then(|| hashed_bytes(job, outer));
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| hashed_bytes(&jobs[usize::from(index)], outer));
-            cost.is_none_or(|cost| cost.is_worth(lengths)).then(|| {
+            (is_forced || ways.cost.is_worth(lengths)).then(|| {
                 kernel.digest_jobs(jobs, order);
                 jobs.len() - order.len()
             })
@@ -120,18 +116,19 @@ impl Kernels {
 
     /// Returns the kernel for `count` messages, if ways may pay for that many or are forced.
     pub(super) fn ways_kernel(&self, hash: &Hash, count: usize) -> Option<ways::Kernel> {
+        self.kernel_of(hash, &self.ways_of(hash, count)?, count)
+    }
+
+    /// Returns the ways of a hash for `count` messages, if there are any and they are not ruled out.
+    fn ways_of(&self, hash: &Hash, count: usize) -> Option<HashWays> {
+        if self.ways_wanted() == Ways::Never { None } else { (hash.ways)(self.features, count) }
+    }
+
+    fn kernel_of(&self, hash: &Hash, ways: &HashWays, count: usize) -> Option<ways::Kernel> {
         // If the batch tier is forced, its kernels do all the work.
-        let few = match self.ways_wanted() {
-            Ways::Never => return None,
-            Ways::Always => 0,
-            Ways::WhereTheyPay => (hash.ways_cost)(self.features, count).few(),
-        };
-        if count <= few {
-            return None;
-        }
-        let found = (hash.ways)(self.features, count)?;
+        let few = if self.ways_wanted() == Ways::Always { 0 } else { ways.cost.few() };
         let alone = (hash.compress)(Tier::Native, self.features);
-        Some(ways::Kernel { widths: found.widths, few, alone, drive: found.drive })
+        (count > few).then_some(ways::Kernel { widths: ways.widths, few, alone, drive: ways.drive })
     }
 
     /// Returns the function that runs such messages of a digest that is not a [`Hash`] together, and its cost.

@@ -36,8 +36,6 @@ pub(crate) struct Hash {
     pub(crate) has_instructions: fn(Features) -> bool,
     /// Absorbs a block by the reference kernel, whose operations are reported.
     pub(crate) traced: fn(&mut [u32; 8], &[u8; 64]),
-    /// Returns the cost of ways on such a machine for so many messages, as the `crossover` example measures it.
-    pub(crate) ways_cost: fn(Features, usize) -> WaysCost,
     /// Returns the multi-way kernels for a machine's features and so many messages.
     pub(crate) ways: fn(Features, usize) -> Option<HashWays>,
 }
@@ -45,6 +43,8 @@ pub(crate) struct Hash {
 /// The multi-way kernels of a hash.
 #[derive(Clone, Copy)]
 pub(crate) struct HashWays {
+    /// The cost of these ways, as the `crossover` example measures it.
+    pub(crate) cost: WaysCost,
     /// Narrowest first.
     pub(crate) widths: &'static [ways::Width],
     pub(crate) drive: ways::Drive,

@@ -9,9 +9,10 @@ use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashWays;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::ways::{drive_avx2, drive_avx512};
+use crate::hash::ways::{Drive, Width, drive_avx2, drive_avx512};
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
+#[cfg(target_arch = "x86_64")]
 use crate::order::WaysCost;
 use crate::word::Counted;
 
@@ -38,21 +39,17 @@ pub(crate) static HASH: Hash = Hash {
     compress: |tier, _| if tier == Tier::Reference { reference::blocks } else { single::blocks },
     has_instructions: |_| false,
     traced: reference::compress::<Counted>,
-    ways_cost: |features, _| match (features.avx512, features.avx2) {
-        (None, None) => WaysCost::NEVER,
-        _ => WaysCost { few: 2, fixed_bytes: 112, job_bytes: 16 },
-    },
     #[cfg(target_arch = "x86_64")]
-    ways: |features, _| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(HashWays {
-            widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH, ways::avx512_64::WIDTH],
-            drive: drive_avx512::<ways::Md5, 4>,
-        }),
-        (_, Some(_)) => Some(HashWays {
-            widths: &[ways::avx2_8::WIDTH, ways::avx2_16::WIDTH],
-            drive: drive_avx2::<ways::Md5, 4>,
-        }),
-        _ => None,
+    ways: |features, _| {
+        let (widths, drive): (&[Width], Drive) = match (features.avx512, features.avx2) {
+            (Some(_), _) => (
+                &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH, ways::avx512_64::WIDTH],
+                drive_avx512::<ways::Md5, 4>,
+            ),
+            (_, Some(_)) => (&[ways::avx2_8::WIDTH, ways::avx2_16::WIDTH], drive_avx2::<ways::Md5, 4>),
+            _ => return None,
+        };
+        Some(HashWays { cost: WaysCost { few: 2, fixed_bytes: 112, job_bytes: 16 }, widths, drive })
     },
     #[cfg(not(target_arch = "x86_64"))]
     ways: |_, _| None,

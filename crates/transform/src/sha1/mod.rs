@@ -10,9 +10,10 @@ use crate::facts::{ByteOrder, Facts, Standing};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashWays;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::ways::{drive_avx2, drive_avx512};
+use crate::hash::ways::{Drive, Width, drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
+#[cfg(target_arch = "x86_64")]
 use crate::order::WaysCost;
 use crate::word::Counted;
 
@@ -46,20 +47,21 @@ pub(crate) static HASH: Hash = Hash {
     },
     has_instructions: |features| native(features).is_some(),
     traced: reference::compress::<Counted>,
-    ways_cost: |features, _| match (features.avx512, features.avx2, features.sha) {
-        (None, None, _) => WaysCost::NEVER,
-        // With the SHA extensions single messages are fast.
-        (_, _, Some(_)) => WaysCost { few: 4, fixed_bytes: 352, job_bytes: 32 },
-        _ => WaysCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
-    },
     #[cfg(target_arch = "x86_64")]
-    ways: |features, _| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(HashWays {
-            widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
-            drive: drive_avx512::<ways::Sha1, 5>,
-        }),
-        (_, Some(_)) => Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<ways::Sha1, 5> }),
-        _ => None,
+    ways: |features, _| {
+        let cost = match features.sha {
+            // Single messages are fast.
+            Some(_) => WaysCost { few: 4, fixed_bytes: 352, job_bytes: 32 },
+            None => WaysCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+        };
+        let (widths, drive): (&[Width], Drive) = match (features.avx512, features.avx2) {
+            (Some(_), _) => {
+                (&[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH], drive_avx512::<ways::Sha1, 5>)
+            }
+            (_, Some(_)) => (&[ways::avx2_8::WIDTH], drive_avx2::<ways::Sha1, 5>),
+            _ => return None,
+        };
+        Some(HashWays { cost, widths, drive })
     },
     #[cfg(not(target_arch = "x86_64"))]
     ways: |_, _| None,

@@ -9,9 +9,10 @@ use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 use crate::facts::{ByteOrder, Facts, Standing};
 use crate::hash::ways::Rounds;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::ways::{drive_avx2, drive_avx512};
+use crate::hash::ways::{Drive, Width, drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash, HashWays};
 use crate::isa::{Features, Tier};
+#[cfg(target_arch = "x86_64")]
 use crate::order::WaysCost;
 use crate::word::Counted;
 
@@ -67,14 +68,6 @@ const fn hash(name: &'static str, initial: [u32; 8], ways: fn(Features, usize) -
         },
         has_instructions: |features| native(features).is_some(),
         traced: reference::compress::<Counted>,
-        ways_cost: |features, messages| match (features.avx512, features.avx2, features.sha) {
-            (_, Some(_), Some(_)) if is_for_pairs(features, messages) => {
-                WaysCost { few: 1, fixed_bytes: 768, job_bytes: 16 }
-            }
-            (Some(_), _, Some(_)) => WaysCost { few: 6, fixed_bytes: 576, job_bytes: 16 },
-            (_, None, _) => WaysCost::NEVER,
-            _ => WaysCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
-        },
         ways,
     }
 }
@@ -91,17 +84,19 @@ fn is_for_pairs(features: Features, messages: usize) -> bool {
 /// Returns the multi-way kernels, which begin with the state of one of the functions.
 #[cfg(target_arch = "x86_64")]
 fn kernels<R: Rounds<8>>(features: Features, messages: usize) -> Option<HashWays> {
-    match (features.avx512, features.avx2, features.sha) {
-        (_, Some(_), Some(_)) if is_for_pairs(features, messages) => {
-            Some(HashWays { widths: &[ni::PAIR], drive: drive_avx2::<R, 8> })
-        }
-        (Some(_), _, _) => Some(HashWays {
-            widths: &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH],
-            drive: drive_avx512::<R, 8>,
-        }),
-        (_, Some(_), _) => Some(HashWays { widths: &[ways::avx2_8::WIDTH], drive: drive_avx2::<R, 8> }),
-        _ => None,
-    }
+    let (few, fixed_bytes, widths, drive): (_, _, &[Width], Drive) =
+        match (features.avx512, features.avx2, features.sha) {
+            (_, Some(_), Some(_)) if is_for_pairs(features, messages) => {
+                (1, 768, &[ni::PAIR], drive_avx2::<R, 8>)
+            }
+            (Some(_), _, sha) => {
+                let (few, fixed_bytes) = if sha.is_some() { (6, 576) } else { (1, 112) };
+                (few, fixed_bytes, &[ways::avx512_16::WIDTH, ways::avx512_32::WIDTH], drive_avx512::<R, 8>)
+            }
+            (_, Some(_), _) => (1, 112, &[ways::avx2_8::WIDTH], drive_avx2::<R, 8>),
+            _ => return None,
+        };
+    Some(HashWays { cost: WaysCost { few, fixed_bytes, job_bytes: 16 }, widths, drive })
 }
 
 #[cfg(not(target_arch = "x86_64"))]
