@@ -47,7 +47,7 @@ pub(crate) fn add(arguments: AuthoriseArgs) -> Result<(), Failure> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
     if !(1..=64).contains(&arguments.name.len()) || !arguments.name.bytes().all(is_plain) {
         return Err(usage(anyhow!(
-            "{:?} is no name for a peer: a name has 1 to 64 letters, digits, dots, dashes, underscores and @ signs, as in \
+            "{:?} is not a name for a peer: a name has 1 to 64 letters, digits, dots, dashes, underscores and @ signs, as in \
              ada@laptop; rights follow it as one word, as in read,write",
             arguments.name
         )));
@@ -56,7 +56,9 @@ pub(crate) fn add(arguments: AuthoriseArgs) -> Result<(), Failure> {
     let line = format!("{key} {} rights={}", arguments.name, arguments.rights);
     let parsed = AuthorisedPeers::parse(line.as_bytes()).map_err(|error| usage(anyhow::Error::new(error)))?;
     let only = parsed.iter().next().filter(|peer| peer.name == arguments.name);
-    let only = only.cloned().ok_or_else(|| usage(anyhow!("{:?} are no rights", arguments.rights)))?;
+    let only = only.cloned().ok_or_else(|| {
+        usage(anyhow!("{:?} is not a list of rights, such as read,write", arguments.rights))
+    })?;
     // A restriction stays until the peer is removed: a change of the rights must not lift it.
     let change = |old: Option<&AuthorisedPeer>| AuthorisedPeer {
         path: arguments.path.or_else(|| old?.path.clone()),

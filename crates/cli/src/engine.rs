@@ -136,11 +136,12 @@ fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
     let shown = arguments.socket.socket.display();
     let names = names();
     let users: Vec<_> = users.into_iter().map(|user| names.name_of_user(user)).collect();
-    text::say(&format!(
-        "the engine has {} keys and listens at {shown}; its policy lets in {}",
-        service.keys(),
-        users.join(", ")
-    ));
+    let keys = match service.keys() {
+        1 => "1 key".to_owned(),
+        count => format!("{count} keys"),
+    };
+    let users = users.join(", ");
+    text::say(&format!("the engine has {keys} and listens at {shown}; its policy lets in {users}"));
     if !memory_locked {
         text::complain(format_args!("memory is not locked: keys may reach the swap device"));
     }
@@ -364,7 +365,7 @@ fn reference(name: String, socket: &Path) -> Result<Uri, Failure> {
     }
     // The server that reads the reference runs elsewhere.
     let other = (socket != Path::new(SOCKET)).then(|| std::path::absolute(socket));
-    let socket = other.transpose().context("the working folder").map_err(fault)?;
+    let socket = other.transpose().context("cannot find out the working folder").map_err(fault)?;
     Ok(Uri { name, socket })
 }
 
@@ -403,10 +404,10 @@ fn test_as(socket: &EngineSocketArgs, name: &str, user: &str) -> Result<(), Fail
 /// Reads the certificates of a PEM file.
 fn chain_of(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     let text = key_file(path)?;
-    let text = std::str::from_utf8(&text).context("the file with certificates is no text").map_err(usage)?;
+    let text = std::str::from_utf8(&text).context("the file with certificates is not text").map_err(usage)?;
     let chain = sealane_client::key::all_of_pem(CERTIFICATE, text, CHAIN_MAX + 1);
     if chain.is_empty() {
-        return Err(usage(anyhow!("{} has no certificate as PEM", path.display())));
+        return Err(usage(anyhow!("{} has no certificate in PEM", path.display())));
     }
     Ok(chain)
 }
@@ -467,6 +468,7 @@ fn check(arguments: &EngineCheckArgs) -> Result<(), Failure> {
     }
     match bad {
         0 => Ok(()),
+        1 => Err(fault(anyhow!("1 key does not work"))),
         bad => Err(fault(anyhow!("{bad} keys do not work"))),
     }
 }

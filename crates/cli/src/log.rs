@@ -38,7 +38,7 @@ impl Log {
         Ok(())
     }
 
-    /// Something happened.
+    /// Logs an event.
     pub(crate) fn event(self, event: DaemonEvent) {
         let time = utc_now();
         if self.json {

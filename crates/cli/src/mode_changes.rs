@@ -13,13 +13,13 @@ pub struct ModeChanges(pub Vec<ModeChange>);
 
 /// A text that is no change of modes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no change of modes, such as u=rwX, go-w, D2755 or F644")]
+#[error("{0:?} is not a change of modes, such as u=rwX, go-w, D2755 or F644")]
 pub struct NoChange(String);
 
 /// Parses changes between commas. What is not said of user, group or others is limited by the umask of this process.
 ///
 /// # Errors
-/// Fails if one is none.
+/// Fails if one of them is not a change.
 pub(crate) fn parse(text: &str) -> Result<ModeChanges, NoChange> {
     // It can only be read by setting it, and nothing else runs yet.
     let umask = rustix::process::umask(rustix::fs::Mode::empty());

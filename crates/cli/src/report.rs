@@ -196,7 +196,7 @@ impl Reporter {
             // A job of cron hears nothing of it: it would hear the same every night.
             Notice::OwnersNotKept if self.watched && !once::was_told("owners", &self.host()) => {
                 "warning: owners are not kept, because the receiving user may not give files away; --owner makes that a failure \
-                 (this is told once for each host)"
+                 (this is said once for each host)"
             }
             Notice::PrivilegesNotKept if !self.reporting.quiet => {
                 "warning: attributes of security. and trusted., capabilities among them, are not kept, because the receiving \
@@ -213,7 +213,7 @@ impl Reporter {
                 return Some(format!("sealane: warning: {what}, because an SFTP server does not tell them"));
             }
             Notice::NotCompressed if self.reporting.verbose => {
-                "nothing is compressed, because the far end does without (--no-compression)"
+                "nothing is compressed, because the far end takes no compressed data (--no-compression)"
             }
             _ => return None,
         };
@@ -292,7 +292,7 @@ impl Reporter {
         {
             self.line(&format!(
                 "without sealane at {host} this copy was slower, kept times to the second, and did not compare contents \
-                 there; --install-far-end copies the program to {host} (this is told once for each host)"
+                 there; --install-far-end copies the program to {host} (this is said once for each host)"
             ));
         }
         let mut status = ExitStatus::Success;

@@ -97,7 +97,9 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         let stop = move |_| flag.store(true, SeqCst);
         match Interrupts::listen_beside_hangup(stop, move || reload.store(true, SeqCst)) {
             Ok(interrupts) => *listening.borrow_mut() = Some(interrupts),
-            Err(error) => text::complain(format_args!("signals end the gateway at once: {error}")),
+            Err(error) => text::complain(format_args!(
+                "signals will end the gateway at once, because they cannot be handled: {error}"
+            )),
         }
     };
     let up = |device: &str| {
@@ -177,9 +179,10 @@ fn ask(arguments: &TunnelDeviceArgs, question: Ask) -> Result<Answer, Failure> {
 fn asked(arguments: &TunnelDeviceArgs) -> Result<Status, Failure> {
     match ask(arguments, Ask::Status)? {
         Answer::Status(status) => Ok(status),
-        Answer::Ending | Answer::Reloaded(_) | Answer::Refused(_) => {
-            Err(Failure::new(ExitStatus::Connection, anyhow!("the gateway answered something else")))
-        }
+        Answer::Ending | Answer::Reloaded(_) | Answer::Refused(_) => Err(Failure::new(
+            ExitStatus::Connection,
+            anyhow!("the gateway gave an unexpected answer: is it another version?"),
+        )),
     }
 }
 
@@ -214,7 +217,10 @@ fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {
     if left.is_empty() {
         return Err(Failure::new(ExitStatus::Connection, anyhow!("no gateway is running here")));
     }
-    text::say(&format!("no gateway is running here; of one that ended without a word:\n{}", left.join("\n")));
+    text::say(&format!(
+        "no gateway is running here; steps that cleaned up after one that was killed:\n{}",
+        left.join("\n")
+    ));
     Ok(())
 }
 
@@ -228,9 +234,10 @@ fn reload(arguments: &TunnelReloadArgs) -> Result<(), Failure> {
     match ask(&which, Ask::Reload)? {
         Answer::Reloaded(words) => print(&words.iter().map(|words| format!("{words}\n")).collect::<String>()),
         Answer::Refused(message) => Err(usage(anyhow!("nothing is changed: {message}"))),
-        Answer::Status(_) | Answer::Ending => {
-            Err(Failure::new(ExitStatus::Connection, anyhow!("the gateway answered something else")))
-        }
+        Answer::Status(_) | Answer::Ending => Err(Failure::new(
+            ExitStatus::Connection,
+            anyhow!("the gateway gave an unexpected answer: is it another version?"),
+        )),
     }
 }
 
@@ -254,7 +261,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device), &host::doors(&site)) {
         Ok(plan) => plan,
-        Err(error) => return print(&format!("what `up` would do on this host cannot be told: {error}\n")),
+        Err(error) => return print(&format!("cannot tell what `up` would do on this host: {error}\n")),
     };
     let lines: String = plan
         .notes

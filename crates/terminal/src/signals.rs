@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Faster nobody asks twice.
+/// Nobody asks twice within this time.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// Listens until it is dropped.
@@ -88,7 +88,7 @@ impl Interrupts {
 /// Signals that ask for the end; the last one has another meaning for services.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// The three numbers are below 16 on every Unix.
+/// Returns the number of one of the three signals, which is below 16 on every Unix.
 fn number(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(u8::MAX)
 }

@@ -67,7 +67,7 @@ fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Lines of which each is [`printable`].
+/// Returns `text` with each of its lines made [`printable`].
 pub fn lines(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {
@@ -112,7 +112,7 @@ pub fn digest_line(path: &[u8], digest: &[u8; 32]) -> Vec<u8> {
     line
 }
 
-/// `bytes` in hexadecimal digits.
+/// Returns `bytes` in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string succeeds");
@@ -126,7 +126,7 @@ pub fn utc_now() -> String {
     utc_text(seconds)
 }
 
-/// This computes the civil date from days since 1970 (Howard Hinnant's algorithm), valid for all years that a clock
+/// Returns a time in that form. The civil date is computed from days since 1970 (Howard Hinnant's algorithm), valid for all years that a clock
 /// can show.
 fn utc_text(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);

@@ -30,7 +30,7 @@ fn list(path: &str, otherwise: fn(String) -> Pattern) -> Result<List, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     file.take(LIST_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > LIST_BYTES_MAX {
-        return Err("more than 1 MiB is no list of patterns".to_owned());
+        return Err("it is longer than 1 MiB, the most that a list of patterns may be".to_owned());
     }
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';']));
     let pattern = |line: &str| match (line.strip_prefix("+ "), line.strip_prefix("- ")) {

@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// In lines of the BSD style.
+    /// Returns the name in lines of the BSD style.
     fn tag(self) -> &'static str {
         match self {
             Self::Together(Digest::Md5) => "MD5",
@@ -114,7 +114,7 @@ impl Kind {
 /// The result for a file.
 type Found = Result<Vec<u8>, io::Error>;
 
-/// `sealane md5`, which is also the time trial.
+/// Runs `sealane md5`, which is also the time trial.
 pub(crate) fn md5(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
     if arguments.time_trial { time_trial(arguments) } else { run(Kind::MD5, &arguments.digest) }
 }

@@ -76,7 +76,7 @@ pub(super) fn run(mut command: Command, input: Vec<u8>, patience: Duration) -> a
 }
 
 fn too_long() -> anyhow::Error {
-    anyhow!("the answer has more than {ANSWER_BYTES_MAX} bytes, and none of ours is that long")
+    anyhow!("the answer has more than {ANSWER_BYTES_MAX} bytes, so it is not a valid one")
 }
 
 /// The bytes of a pipe, read by a thread of its own.

@@ -78,7 +78,7 @@ struct Far<'a> {
 struct Found {
     system: String,
     processor: String,
-    /// In its PATH, in this version.
+    /// Whether this version is in its PATH.
     in_path: bool,
     /// Whether this version is at the path to which the program would be copied.
     in_place: bool,
@@ -139,7 +139,7 @@ impl Far<'_> {
             };
             let ours = format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH);
             let error = anyhow!(
-                "{host} {there}, and this program is for {ours} and carries none for it; build sealane there"
+                "{host} {there}; this program is for {ours}, and there is none for that host beside it: build sealane there"
             );
             return Err((ErrorKind::Usage, error));
         };

@@ -27,7 +27,7 @@ pub(crate) fn is_many(arguments: &CpArgs) -> bool {
     arguments.paths.iter().any(|path| Places::is_many(path))
 }
 
-/// Words as they were given.
+/// Returns words as they were given.
 pub(super) fn words(bytes: &[Vec<u8>]) -> Vec<OsString> {
     bytes.iter().cloned().map(OsString::from_vec).collect()
 }
@@ -38,7 +38,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<CpArgs, FleetError> {
     let found = Cli::command().try_get_matches_from(all).and_then(|found| Cli::from_arg_matches(&found));
     match found.map_err(|error| FleetError::Usage(error.to_string()))?.command {
         Command::Cp(Late(arguments)) => Ok(*arguments),
-        _ => Err(FleetError::Usage("these are no arguments of sealane cp".into())),
+        _ => Err(FleetError::Usage("these are not arguments of sealane cp".into())),
     }
 }
 

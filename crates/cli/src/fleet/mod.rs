@@ -159,7 +159,10 @@ fn shown(status: &Status) -> String {
         ("files", format!("{} of {}{found}, {} failed", status.files, status.files_found, status.failed)),
         (
             "shares",
-            format!("{} wait, {} in hand of {} movers", status.waiting, status.in_hand, status.movers),
+            format!(
+                "{} waiting, {} being copied by {} movers",
+                status.waiting, status.in_hand, status.movers
+            ),
         ),
         ("sources", printable(status.sources.join(" ").as_bytes())),
         ("targets", printable(status.targets.join(" ").as_bytes())),

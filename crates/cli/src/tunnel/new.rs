@@ -126,7 +126,9 @@ pub(super) fn run(arguments: &TunnelNewArgs) -> Result<(), Failure> {
     let place = |name: &str| arguments.folder.join(format!("{name}.toml"));
     let mut ours = here.file(&arguments.device, &there);
     if arguments.identity.is_some() {
-        let absolute = std::path::absolute(&identity).context("where the identity is").map_err(io_failed)?;
+        let absolute = std::path::absolute(&identity)
+            .context("cannot find out where the identity is")
+            .map_err(io_failed)?;
         // The line goes before the first table, which would include it otherwise.
         ours = ours.replacen("\n\n", &format!("\nidentity = {absolute:?}\n\n"), 1);
     }
@@ -135,7 +137,7 @@ pub(super) fn run(arguments: &TunnelNewArgs) -> Result<(), Failure> {
     let files: [(PathBuf, String); 2] = [(place(there.name), ours), (place(here.name), theirs)];
     for (path, file) in &files {
         let checked = Site::parse(path, file);
-        checked.map_err(|error| usage(anyhow!("no tunnel can be made of this: {}", error.message)))?;
+        checked.map_err(|error| usage(anyhow!("these arguments do not make a tunnel: {}", error.message)))?;
         if path.exists() {
             let message = anyhow!("{} exists: remove it, or choose another name or --folder", path.display());
             return Err(usage(message));
