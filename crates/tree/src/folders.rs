@@ -106,6 +106,17 @@ struct Root {
     device: u64,
 }
 
+impl Root {
+    /// Returns the path below this root of what has this name on the wire.
+    fn below<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
+        match path.strip_prefix(&*self.prefix)? {
+            below if self.prefix.is_empty() || below.is_empty() => Some(below),
+            [b'/', below @ ..] => Some(below),
+            _ => None,
+        }
+    }
+}
+
 /// A folder that is found and not visited yet: its root, and its path below that.
 type Found = (u32, Vec<u8>);
 
@@ -279,14 +290,16 @@ impl Folders {
 
     /// Visits a folder alone, given by its root and its name on the wire, whatever else there is to be found.
     pub fn visit_only(&self, (root, path): (u32, &[u8]), memory: &mut Memory, visitor: &mut impl Visitor) {
-        let Some(of) = self.roots.get(root as usize) else { return };
-        let below = match path.strip_prefix(&*of.prefix) {
-            Some(below) if of.prefix.is_empty() || below.is_empty() => below,
-            Some([b'/', below @ ..]) => below,
-            _ => return,
-        };
+        let Some(below) = self.roots.get(root as usize).and_then(|of| of.below(path)) else { return };
         self.folder(root, below, memory, visitor);
         memory.below.clear();
+    }
+
+    /// Returns the only root in which a folder of this name on the wire may be; `None` if there is none, or several.
+    pub fn only_root(&self, path: &[u8]) -> Option<u32> {
+        let mut roots = (0..).zip(&self.roots).filter(|(_, root)| root.below(path).is_some());
+        let (root, _) = roots.next()?;
+        roots.next().is_none().then_some(root)
     }
 
     /// Returns the memory of a thread that visits folders of this search.

@@ -6,7 +6,13 @@ use std::collections::{HashMap, HashSet};
 
 use sealane_tree::RelativePath;
 
-use crate::proto::entry::{bytes_hash, path_hash};
+use crate::{
+    proto::{
+        entry::{bytes_hash, path_hash},
+        message::List,
+    },
+    send::compare::Verdict,
+};
 
 /// The folders that are equal at both ends.
 #[derive(Debug, Default)]
@@ -51,6 +57,17 @@ impl Equal {
         self.folders.insert((root, path_hash), Likeness::Nearly);
         self.changed.extend(changed);
         self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Notes what follows from the comparison of a folder, and returns the files of which nothing does.
+    pub(crate) fn settle(&mut self, verdict: Verdict) -> List {
+        match verdict {
+            Verdict::Unknown(list) => list,
+            Verdict::Nearly { folder: (root, path), bytes, changed, rest } => {
+                self.add_nearly(root, path, bytes, changed);
+                rest
+            }
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,6 +2,7 @@
 
 pub(crate) mod acknowledgements;
 pub(crate) mod batch;
+pub(crate) mod compare;
 pub(crate) mod compress;
 pub(crate) mod equal;
 pub(crate) mod fill;

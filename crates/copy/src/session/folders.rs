@@ -37,7 +37,7 @@ use crate::{
         message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
     },
     receive::{movable::Movable, strays::Strays},
-    send::equal::Equal,
+    send::{compare::Facts, equal::Equal},
     session::{control::Control, messages},
     shared::NO_THREAD,
 };
@@ -76,6 +76,11 @@ impl Rules {
             hard_links: preserve.hard_links,
             specials: preserve.specials,
         }
+    }
+
+    /// Returns what counts where a folder is compared file by file.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts { owner: self.owner, hard_links: self.hard_links, whole_seconds: false }
     }
 
     pub(crate) fn xattrs(&self) -> Xattrs {

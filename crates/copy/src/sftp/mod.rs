@@ -6,6 +6,7 @@
 //! by name.
 
 mod adding;
+mod compared;
 mod far;
 mod get;
 mod link;

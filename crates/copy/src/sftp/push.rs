@@ -46,6 +46,7 @@ use crate::{
         scan,
     },
     sftp::{
+        compared,
         far::{Far, Trouble},
         link::{Link, UNDER_WAY_BYTES},
         place::{self, FarTarget},
@@ -126,15 +127,18 @@ pub(super) fn run(
         far.reactor.run(place.make(far))?;
     }
     let journal = journal(transfer, far, &place, key)?;
+    let own = compared::is_enough(&plan.wishes).then(|| sources.source.folders(&walk)).flatten();
     let survey = Survey {
         far,
         root: &place.root,
         permit: &permit,
         wishes: &plan.wishes,
         checksum: options.wishes.upkeep.checksum.then_some(&sources.source),
+        own: own.as_ref(),
     };
     transfer.progress.is_comparing.store(true, Relaxed);
     let (possessions, remains) = possessions(transfer, &place, &survey, journal.as_ref())?;
+    drop(own);
     let claimed = possessions.partial.values().flatten();
     let resumed = claimed.map(|claim| claim.range.end - claim.range.start).sum();
     tell_agreement(transfer, &plan.wishes.preserve, resumed, observer);

@@ -7,7 +7,7 @@ use std::{collections::HashSet, future::poll_fn, ops::Range, task::Poll};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use sealane_sftp::{Access, Attributes, FileKind, Handle, Reply, Request};
-use sealane_tree::{RelativePath, Source, Timestamp};
+use sealane_tree::{Folders, RelativePath, Source, Timestamp};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -16,6 +16,7 @@ use crate::{
     receive::permit::Permit,
     send::fill::{POSSESSIONS_MAX, Possessions},
     sftp::{
+        compared::Comparison,
         far::Far,
         link::{Fault, Link, NAMES_MAX},
         place::below,
@@ -105,8 +106,9 @@ pub(super) async fn descend(
                 continue;
             };
             let is_folder = found.attributes.kind() == FileKind::Directory;
-            if each(Sight::Entry(path.clone(), found.attributes))? && is_folder {
-                let path = Some(path);
+            let inside = is_folder.then(|| path.clone());
+            if each(Sight::Entry(path, found.attributes))? && inside.is_some() {
+                let path = inside;
                 inner_bytes += cost(&path);
                 inner.push(path);
             }
@@ -130,6 +132,8 @@ pub(super) struct Survey<'a> {
     pub(super) wishes: &'a Wishes,
     /// Sources whose content is compared with files of the same size.
     pub(super) checksum: Option<&'a Source>,
+    /// The sender's folders, if files are compared with those in them.
+    pub(super) own: Option<&'a Folders>,
 }
 
 impl Survey<'_> {
@@ -182,6 +186,7 @@ impl Survey<'_> {
             None if self.permit.is_recursive() => folders.push(None),
             None => {}
         }
+        let mut comparison = self.own.map(|own| Comparison::new(own, &self.wishes.preserve));
         descend(
             self.far,
             self.root,
@@ -189,13 +194,27 @@ impl Survey<'_> {
             |sight| {
                 let Sight::Entry(path, found) = sight else { return Ok(false) };
                 remains.saw(&path, found.kind());
-                self.keep(path, &found, &mut kept, &mut files);
+                let remembered = match &mut comparison {
+                    Some(comparison) => {
+                        comparison.take(&path, &found);
+                        comparison.remembered()
+                    }
+                    None => {
+                        self.keep(path, &found, &mut kept, &mut files);
+                        kept.done.len() + kept.dated.len() + files.len()
+                    }
+                };
                 // Files beyond the bound are sent again.
-                Ok(kept.done.len() + kept.dated.len() + files.len() < POSSESSIONS_MAX)
+                Ok(remembered < POSSESSIONS_MAX)
             },
             || false,
         )
         .await?;
+        if let Some(comparison) = comparison {
+            let (equal, rest) = comparison.end();
+            kept.equal = equal;
+            kept.done.extend(rest.into_iter().map(|held| (held.identity, held.attributes)));
+        }
         if existing && kept.done.len() + kept.dated.len() + files.len() >= POSSESSIONS_MAX {
             let message =
                 "--existing and --ignore-existing: there are too many files at the target to remember them";

@@ -10,13 +10,13 @@ use std::{
 
 use sealane_tree::{Filter, Naming, RelativePath, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
-use super::{
-    lists::{Verdict, compare_list},
-    *,
-};
-use crate::proto::{
-    entry::path_hash,
-    message::{LIST_FILES_MAX, Lists},
+use super::*;
+use crate::{
+    proto::{
+        entry::path_hash,
+        message::{LIST_FILES_MAX, Lists},
+    },
+    send::compare::{Verdict, compare_list},
 };
 
 const KEY: [u8; 32] = [3; 32];
@@ -237,7 +237,7 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
     let Listed { lists, have } = results.recv().unwrap();
     let list = lists.into_lists().next().flatten().unwrap();
     assert_eq!((list.folder, have), (7, Have::default()));
-    compare_list(&own, &mut own.memory(), &rules, ((0, path.into()), list))
+    compare_list(&own, &mut own.memory(), rules.facts(), (0, path), list)
 }
 
 #[test]

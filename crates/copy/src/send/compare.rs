@@ -1,0 +1,154 @@
+//! Compares a folder of the sender with the files that the receiver has in it.
+//!
+//! Guarantees: a file counts as equal where one that is looked at alone would be passed over: its size, its time and its
+//! attributes are the same; of a folder most of whose files are equal, only those that differ are remembered; nothing follows
+//! for a folder of which not all could be seen.
+
+use std::collections::{HashMap, HashSet};
+
+use sealane_tree::{EntryType, Folders, Memory, RelativePath, Seen, SeenFolder, Visitor};
+
+use crate::{
+    journal::is_file_name,
+    proto::{
+        entry::{attributes, bytes_hash, identity, identity_by_seconds, path_hash},
+        message::List,
+    },
+};
+
+/// The facts of files that count besides their sizes and times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// Owners are compared.
+    pub(crate) owner: bool,
+    /// Several names of one file are found among all entries, and not compared here.
+    pub(crate) hard_links: bool,
+    /// The receiver keeps whole seconds, and its list is computed with them.
+    pub(crate) whole_seconds: bool,
+}
+
+/// The result of the comparison of a folder.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// All files are equal but the changed ones.
+    Nearly {
+        /// The number of its root, and the hash of its path.
+        folder: (u32, [u8; 16]),
+        /// The bytes of the equal files.
+        bytes: u64,
+        /// The hashes of the changed files' paths.
+        changed: Vec<[u8; 16]>,
+        /// The files of the list that are not equal to any.
+        rest: List,
+    },
+    /// Nothing follows from it.
+    Unknown(List),
+}
+
+/// Compares the sender's own folder with a list.
+struct Comparing {
+    facts: Facts,
+    list: List,
+    held: HashMap<[u8; 16], [u8; 8]>,
+    path: Vec<u8>,
+    bytes: u64,
+    equal_count: usize,
+    /// The hashes of the paths of equal files, if the list has facts besides.
+    equal: HashSet<[u8; 16]>,
+    /// Files of the list with the same content and other attributes.
+    touched: HashSet<[u8; 16]>,
+    changed: Vec<[u8; 16]>,
+    is_fit: bool,
+    folder: Option<(u32, [u8; 16])>,
+}
+
+impl Comparing {
+    fn new(facts: Facts, list: List) -> Self {
+        Self {
+            facts,
+            held: list.done.iter().map(|held| (held.identity, held.attributes)).collect(),
+            list,
+            path: Vec::new(),
+            bytes: 0,
+            equal_count: 0,
+            equal: HashSet::new(),
+            touched: HashSet::new(),
+            changed: Vec::new(),
+            is_fit: true,
+            folder: None,
+        }
+    }
+
+    fn verdict(self) -> Verdict {
+        let Self { mut list, bytes, equal_count, equal, touched, changed, folder, .. } = self;
+        // To remember what has changed is no gain where that is most.
+        let Some(folder) = folder.filter(|_| changed.len() <= equal_count) else {
+            return Verdict::Unknown(list);
+        };
+        list.done.retain(|held| touched.contains(&held.identity));
+        list.dated.retain(|dated| !equal.contains(&dated.path));
+        list.versions.retain(|version| !equal.contains(&version.path));
+        Verdict::Nearly { folder, bytes, changed, rest: list }
+    }
+}
+
+impl Visitor for Comparing {
+    fn begin(&mut self, path: &[u8]) {
+        self.path = path.to_vec();
+    }
+
+    fn unfinished(&mut self, _path: &[u8]) {
+        self.is_fit = false;
+    }
+
+    fn entry(&mut self, seen: &Seen<'_>) {
+        if is_file_name(seen.name) {
+            self.is_fit = false;
+        }
+        if seen.entry_type != EntryType::File {
+            return;
+        }
+        let Ok(path) = RelativePath::within(&self.path, seen.name) else {
+            self.is_fit = false;
+            return;
+        };
+        let identity = match self.facts.whole_seconds {
+            true => identity_by_seconds(&path, seen.metadata),
+            false => identity(&path, seen.metadata),
+        };
+        let there = self.held.get(&identity);
+        // Names of one file are found among all entries.
+        let is_apart = self.facts.hard_links && seen.links > 1;
+        if !is_apart
+            && there.is_some_and(|there| *there == attributes(seen.metadata, false, self.facts.owner))
+        {
+            self.equal_count += 1;
+            self.bytes = self.bytes.saturating_add(seen.metadata.size_bytes);
+            if !self.list.dated.is_empty() || !self.list.versions.is_empty() {
+                self.equal.insert(path_hash(&path));
+            }
+        } else {
+            self.touched.extend(there.map(|_| identity));
+            self.changed.push(path_hash(&path));
+        }
+    }
+
+    fn end(&mut self, folder: &SeenFolder<'_>) -> bool {
+        let is_known = folder.is_whole && self.is_fit;
+        self.folder = is_known.then(|| (folder.root, bytes_hash(folder.path)));
+        true
+    }
+}
+
+/// Compares a list with the sender's own folder, given by its root and its name on the wire.
+pub(crate) fn compare_list(
+    own: &Folders,
+    memory: &mut Memory,
+    facts: Facts,
+    folder: (u32, &[u8]),
+    list: List,
+) -> Verdict {
+    let mut comparing = Comparing::new(facts, list);
+    own.visit_only(folder, memory, &mut comparing);
+    comparing.verdict()
+}
