@@ -31,7 +31,7 @@ pub(crate) use self::{lists::hear_lists, names::tell_names};
 use crate::{
     error::{Error, ErrorKind},
     journal::is_file_name,
-    options::{Preserve, Sameness},
+    options::Preserve,
     proto::{
         entry::{UNKNOWN_ATTRIBUTES, bytes_hash, hash_xattrs},
         message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
@@ -40,6 +40,7 @@ use crate::{
     send::{compare::Facts, equal::Equal},
     session::{control::Control, messages},
     shared::NO_THREAD,
+    transfer::known::Knowing,
 };
 
 /// The maximum number of folders of a receiver that are compared; the content of others is sent again.
@@ -88,16 +89,14 @@ impl Rules {
     }
 }
 
-/// The facts that a receiver tells of the files in folders that differ, besides that it has them.
+/// The facts that a receiver tells of the files in folders that differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Telling<'a> {
-    /// Their times.
-    pub(crate) update: bool,
+    pub(crate) knowing: Knowing,
     /// That they may be compared as other versions.
     pub(crate) versions: bool,
     /// That they may have been moved.
     pub(crate) movable: Option<&'a Movable>,
-    pub(crate) sameness: Sameness,
 }
 
 /// Ends a search when it is dropped: threads that make it must not outlive the reason for it.
@@ -360,7 +359,7 @@ pub(crate) fn tell(
     let numbers: Numbers = asked.iter().map(|asked| (asked.path.clone(), asked.number)).collect();
     let (kept, lost): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| asked.files.is_some());
     let listed = list(lost.into_iter().map(|asked| asked.path.into()).collect());
-    tell_files(control, rules, kept, &listed, &numbers, (threads, telling))
+    tell_files(control, kept, &listed, &numbers, (threads, telling))
 }
 
 /// Tells the digest of each folder, and returns the folders in this order, with their files as far as they are kept.
@@ -411,7 +410,6 @@ fn tell_digests(
 /// Tells the files in folders that differ: those that are kept, and those that are searched once more.
 fn tell_files(
     control: &mut Control<'_>,
-    rules: &Rules,
     kept: Vec<AskedFolder>,
     listed: &Folders,
     numbers: &Numbers,
@@ -419,7 +417,7 @@ fn tell_files(
 ) -> Result<(), Error> {
     let kept = Mutex::new(kept.into_iter());
     let work = |out: Sender<Listed>| {
-        let mut listing = Listing::new(rules.owner, telling, numbers, out);
+        let mut listing = Listing::new(telling, numbers, out);
         let next = || kept.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(AskedFolder { path, files, .. }) = next() {
             listing.begin(&path);
@@ -470,7 +468,7 @@ pub(crate) fn tell_bases(
         let work = |out: Sender<Listed>| {
             let telling = Telling { versions, ..Telling::default() };
             let nothing = Numbers::new();
-            let mut listing = Listing::new(false, telling, &nothing, out);
+            let mut listing = Listing::new(telling, &nothing, out);
             all.visit(&mut listing);
             listing.hand_on();
         };

@@ -19,6 +19,7 @@ use crate::{
         claims,
         ends::Plan,
         filters::deletion_filter,
+        known::Knowing,
         outcome::Outcome,
         receiving::{Opened, ReceivingSide, give_up},
     },
@@ -136,8 +137,7 @@ impl<'a> Account<'a> {
         let all = target.folders(starts, xattrs, true, filter.clone());
         let list = |paths| target.folders(paths, xattrs, false, filter);
         let movable = plan.finds_moved().then_some(&receiving.files.movable);
-        let telling =
-            Telling { update: plan.wishes.update, versions, movable, sameness: plan.wishes.upkeep.sameness };
+        let telling = Telling { knowing: Knowing::of(&plan.wishes), versions, movable };
         folders::tell(control, &rules, &all, list, &receiving.files.strays, (lanes, telling))
     }
 }

@@ -8,11 +8,12 @@ use crate::{
     journal::{Identity, State as JournalState},
     options::Wishes,
     proto::{
-        entry::{UNKNOWN_ATTRIBUTES, attributes, known_identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
+        entry::{UNKNOWN_ATTRIBUTES, path_hash},
+        message::{HAVE_PER_MESSAGE, Have, Held, Message, VersionHeld},
     },
     receive::{movable::Movable, permit::Permit},
     send::fill::POSSESSIONS_MAX,
+    transfer::known::Knowing,
 };
 
 /// The entries of a target that are reported to the sender.
@@ -36,27 +37,30 @@ pub(crate) struct Survey<'a> {
 
 /// Returns the paths of the target's folders that arriving entries may change; an empty one is the target itself.
 pub(crate) fn starting_folders(target: &Target, permit: &Permit) -> Result<Vec<Vec<u8>>, Error> {
-    let paths: Vec<RelativePath> = match permit.names() {
-        Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
-        None if permit.has_patterns() => target.names(|name| permit.may_begin(name))?,
-        None => return Ok(vec![Vec::new()]),
-    };
-    Ok(paths.into_iter().map(|path| path.as_bytes().to_vec()).collect())
+    Ok(match names_that_may_arrive(target, permit)? {
+        Some(paths) => paths.into_iter().map(|path| path.as_bytes().to_vec()).collect(),
+        None => vec![Vec::new()],
+    })
+}
+
+/// Returns the names at the target's top that may arrive; `None` if all may.
+fn names_that_may_arrive(target: &Target, permit: &Permit) -> Result<Option<Vec<RelativePath>>, Error> {
+    Ok(match permit.names() {
+        Some(names) => Some(names.filter_map(|name| RelativePath::new(name).ok()).collect()),
+        None if permit.has_patterns() => Some(target.names(|name| permit.may_begin(name))?),
+        None => None,
+    })
 }
 
 impl Survey<'_> {
     /// Calls `each` for every file that arriving entries may replace, until it returns false. Unreadable files are
     /// skipped, and so are sent.
     fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {
-        let paths: Vec<RelativePath> = match self.permit.names() {
-            Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
-            None if self.permit.has_patterns() => self.target.names(|name| self.permit.may_begin(name))?,
-            None => {
-                return match self.permit.is_recursive() && !self.without_folders {
-                    true => visit(self.target.files()?, &mut each).map(drop),
-                    false => Ok(()),
-                };
-            }
+        let Some(paths) = names_that_may_arrive(self.target, &self.permit)? else {
+            return match self.permit.is_recursive() && !self.without_folders {
+                true => visit(self.target.files()?, &mut each).map(drop),
+                false => Ok(()),
+            };
         };
         let mut writer = self.target.writer();
         for path in paths {
@@ -108,12 +112,10 @@ pub(crate) fn possessions(
     }
     let mut told = 0;
     if let Some(survey) = survey {
-        let (wishes, sameness) = (survey.wishes, survey.wishes.upkeep.sameness);
+        let (wishes, knowing) = (survey.wishes, Knowing::of(survey.wishes));
         let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
         survey.files(|file| {
-            if wishes.update || sameness.window_seconds().is_some() {
-                have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
-            }
+            have.dated.extend(knowing.dated(&file.path, &file.metadata));
             have.versions.extend(
                 survey.versions.then(|| version_held(&file.path, &file.metadata, survey.movable)).flatten(),
             );
@@ -123,16 +125,11 @@ pub(crate) fn possessions(
                 }
                 content.push(file);
             } else if wishes.skip_same {
-                let ExistingFile { path, metadata } = file;
-                let attributes = match wishes.preserve.kinds_of_xattrs().any() {
-                    true => UNKNOWN_ATTRIBUTES,
-                    false => {
-                        let with_owner = wishes.preserve.owner.is_wanted();
-                        attributes(&metadata, sameness.is_apart_from_time(), with_owner)
-                    }
-                };
-                let identity = known_identity(&path, &metadata, sameness);
-                have.done.push(Held { identity, attributes });
+                let held = knowing.held(&file.path, &file.metadata);
+                have.done.push(match wishes.preserve.kinds_of_xattrs().any() {
+                    true => Held { attributes: UNKNOWN_ATTRIBUTES, ..held },
+                    false => held,
+                });
             }
             let count = have.done.len() + have.dated.len() + have.versions.len();
             if count >= HAVE_PER_MESSAGE {

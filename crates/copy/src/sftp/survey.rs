@@ -7,12 +7,15 @@ use std::{collections::HashSet, future::poll_fn, ops::Range, task::Poll};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use sealane_sftp::{Access, Attributes, FileKind, Handle, Reply, Request};
-use sealane_tree::{Folders, RelativePath, Source, Timestamp};
+use sealane_tree::{Folders, RelativePath, Source};
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Sameness, Upkeep, Wishes},
-    proto::entry::{attributes, content_identity, identity_by_seconds, known_identity, path_hash},
+    options::{Upkeep, Wishes},
+    proto::{
+        entry::{attributes, content_identity},
+        message::{Dated, Held},
+    },
     receive::permit::Permit,
     send::fill::{POSSESSIONS_MAX, Possessions},
     sftp::{
@@ -23,6 +26,7 @@ use crate::{
         put::metadata,
         remains::Remains,
     },
+    transfer::known::{Knowing, named},
 };
 
 /// The number of folders that are listed at once.
@@ -234,27 +238,19 @@ impl Survey<'_> {
         kept: &mut Possessions,
         files: &mut Vec<(RelativePath, Attributes)>,
     ) {
-        let (wishes, sameness) = (self.wishes, self.wishes.upkeep.sameness);
-        if wishes.upkeep.existing.matters() {
-            // Nothing is older.
-            kept.dated.insert(path_hash(&path), Timestamp { seconds: i64::MIN, nanoseconds: 0 });
-        }
+        let knowing = Knowing { whole_seconds: true, ..Knowing::of(self.wishes) };
+        let note = |Dated { path, modified }| (path, modified);
+        kept.dated.extend(self.wishes.upkeep.existing.matters().then(|| note(named(&path))));
         if found.kind() != FileKind::File {
             return;
         }
         let there = metadata(found);
-        if wishes.update || sameness.window_seconds().is_some() {
-            kept.dated.insert(path_hash(&path), there.modified);
-        }
+        kept.dated.extend(knowing.dated(&path, &there).map(note));
         if self.checksum.is_some() {
             files.push((path, *found));
-        } else if wishes.skip_same {
-            let identity = match sameness {
-                Sameness::Time => identity_by_seconds(&path, &there),
-                sameness => known_identity(&path, &there, sameness),
-            };
-            let with_owner = wishes.preserve.owner.is_wanted();
-            kept.done.insert(identity, attributes(&there, sameness.is_apart_from_time(), with_owner));
+        } else if self.wishes.skip_same {
+            let Held { identity, attributes } = knowing.held(&path, &there);
+            kept.done.insert(identity, attributes);
         }
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod complaints;
 pub(crate) mod ends;
 pub(crate) mod far_place;
 pub(crate) mod filters;
+pub(crate) mod known;
 pub(crate) mod leftovers;
 pub(crate) mod outcome;
 pub(crate) mod place;

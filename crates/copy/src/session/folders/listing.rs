@@ -9,10 +9,7 @@ use sealane_tree::{EntryType, Metadata, RelativePath, Seen, SeenFolder, Visitor}
 
 use crate::{
     journal::is_file_name,
-    proto::{
-        entry::{attributes, known_identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Held, LIST_FILES_MAX, List, Lists},
-    },
+    proto::message::{HAVE_PER_MESSAGE, Have, LIST_FILES_MAX, List, Lists},
     session::{folders::Telling, survey::version_held},
 };
 
@@ -54,7 +51,6 @@ pub(super) fn append(have: &mut Have, other: Have) {
 
 /// Lists the files of folders that one thread visits.
 pub(super) struct Listing<'a> {
-    with_owner: bool,
     telling: Telling<'a>,
     numbers: &'a Numbers,
     out: Sender<Listed>,
@@ -69,15 +65,10 @@ pub(super) struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    pub(super) fn new(
-        with_owner: bool,
-        telling: Telling<'a>,
-        numbers: &'a Numbers,
-        out: Sender<Listed>,
-    ) -> Self {
+    pub(super) fn new(telling: Telling<'a>, numbers: &'a Numbers, out: Sender<Listed>) -> Self {
         let (path, files, listed) = (Vec::new(), Have::default(), Listed::default());
         let (number, is_gone, listed_count) = (None, false, 0);
-        Self { with_owner, telling, numbers, out, path, number, is_gone, files, listed, listed_count }
+        Self { telling, numbers, out, path, number, is_gone, files, listed, listed_count }
     }
 
     pub(super) fn hand_on(&mut self) -> bool {
@@ -102,16 +93,12 @@ impl<'a> Listing<'a> {
     /// Lists a file of the folder that has begun.
     pub(super) fn file(&mut self, name: &[u8], metadata: &Metadata) {
         let Ok(path) = RelativePath::within(&self.path, name) else { return };
-        let Telling { update, versions, movable, sameness } = self.telling;
+        let Telling { knowing, versions, movable } = self.telling;
         let files = &mut self.files;
         files.versions.extend(versions.then(|| version_held(&path, metadata, movable)).flatten());
         if !self.is_gone {
-            let attributes = attributes(metadata, sameness.is_apart_from_time(), self.with_owner);
-            let is_dated = update || sameness.window_seconds().is_some();
-            files
-                .dated
-                .extend(is_dated.then(|| Dated { path: path_hash(&path), modified: metadata.modified }));
-            files.done.push(Held { identity: known_identity(&path, metadata, sameness), attributes });
+            files.dated.extend(knowing.dated(&path, metadata));
+            files.done.push(knowing.held(&path, metadata));
         }
         if count(files) > LIST_FILES_MAX {
             self.number = None;

@@ -5,24 +5,16 @@
 use std::collections::HashSet;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use sealane_tree::{Filter, RelativePath, Seen, SeenFolder, Target, Timestamp, Visitor, Xattrs};
+use sealane_tree::{Filter, RelativePath, Seen, SeenFolder, Target, Visitor, Xattrs};
 
 use super::{IN_HAND_MAX, PULSE, beside};
 use crate::{
     error::Error,
-    proto::{
-        entry::path_hash,
-        message::{Dated, HAVE_PER_MESSAGE, Have, Message},
-    },
+    proto::message::{Dated, HAVE_PER_MESSAGE, Have, Message},
     receive::permit::Permit,
     session::survey::starting_folders,
+    transfer::known::named,
 };
-
-/// Returns what a sender is told of a name. The times of files are told with their lists, where they matter; no time is older
-/// than this.
-fn named(path: &RelativePath) -> Dated {
-    Dated { path: path_hash(path), modified: Timestamp { seconds: i64::MIN, nanoseconds: 0 } }
-}
 
 /// Collects the names that one thread sees.
 struct Names {

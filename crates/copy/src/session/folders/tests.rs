@@ -230,8 +230,9 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
         target.folders(vec![path.to_vec()], preserve.kinds_of_xattrs(), false, (Filter::default(), false));
     let (out, results) = unbounded();
     let numbers = Numbers::from([(path.into(), Some(7))]);
-    let telling = Telling { versions: true, update: true, ..Telling::default() };
-    let mut listing = Listing::new(rules.owner, telling, &numbers, out);
+    let knowing = Knowing { update: true, with_owner: rules.owner, ..Knowing::default() };
+    let telling = Telling { knowing, versions: true, movable: None };
+    let mut listing = Listing::new(telling, &numbers, out);
     theirs.visit(&mut listing);
     assert!(listing.hand_on());
     let Listed { lists, have } = results.recv().unwrap();
@@ -329,7 +330,7 @@ fn files_of_a_long_folder_are_told_without_its_number() {
     let theirs = target.folders(vec![Vec::new()], Xattrs::default(), false, (Filter::default(), false));
     let (out, results) = unbounded();
     let numbers = Numbers::from([(Box::default(), Some(0))]);
-    let mut listing = Listing::new(false, Telling::default(), &numbers, out);
+    let mut listing = Listing::new(Telling::default(), &numbers, out);
     theirs.visit(&mut listing);
     assert!(listing.hand_on());
     drop(listing);
