@@ -77,7 +77,12 @@ pub(crate) fn hear_lists(
         verdicts.iter().for_each(|verdict| settle(verdict, &mut rest));
         take(rest)
     };
-    let Some(own) = own else { return hear(unbounded().1) };
+    let Some(own) = own else {
+        let (out, verdicts) = unbounded();
+        // Nobody judges.
+        drop(out);
+        return hear(verdicts);
+    };
     // Each thread has this channel for itself: when all are gone, nobody waits to give them more.
     let judge = move |out| judge(own, rules.facts(), &todo, &out);
     // Whatever is judged is remembered anyway, so threads need not wait for it to be taken.
