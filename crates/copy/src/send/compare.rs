@@ -11,21 +11,11 @@ use sealane_tree::{EntryType, Folders, Memory, RelativePath, Seen, SeenFolder, V
 use crate::{
     journal::is_file_name,
     proto::{
-        entry::{attributes, bytes_hash, identity, identity_by_seconds, path_hash},
-        message::List,
+        entry::{bytes_hash, path_hash},
+        message::{Held, List},
     },
+    transfer::known::Knowing,
 };
-
-/// The facts of files that count besides their sizes and times.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
-    /// Owners are compared.
-    pub(crate) owner: bool,
-    /// Several names of one file are found among all entries, and not compared here.
-    pub(crate) hard_links: bool,
-    /// The receiver keeps whole seconds, and its list is computed with them.
-    pub(crate) whole_seconds: bool,
-}
 
 /// The result of the comparison of a folder.
 #[derive(Debug)]
@@ -47,7 +37,7 @@ pub(crate) enum Verdict {
 
 /// Compares the sender's own folder with a list.
 struct Comparing {
-    facts: Facts,
+    knowing: Knowing,
     list: List,
     held: HashMap<[u8; 16], [u8; 8]>,
     path: Vec<u8>,
@@ -63,9 +53,9 @@ struct Comparing {
 }
 
 impl Comparing {
-    fn new(facts: Facts, list: List) -> Self {
+    fn new(knowing: Knowing, list: List) -> Self {
         Self {
-            facts,
+            knowing,
             held: list.done.iter().map(|held| (held.identity, held.attributes)).collect(),
             list,
             path: Vec::new(),
@@ -112,16 +102,11 @@ impl Visitor for Comparing {
             self.is_fit = false;
             return;
         };
-        let identity = match self.facts.whole_seconds {
-            true => identity_by_seconds(&path, seen.metadata),
-            false => identity(&path, seen.metadata),
-        };
+        let Held { identity, attributes } = self.knowing.held(&path, seen.metadata);
         let there = self.held.get(&identity);
         // Names of one file are found among all entries.
-        let is_apart = self.facts.hard_links && seen.links > 1;
-        if !is_apart
-            && there.is_some_and(|there| *there == attributes(seen.metadata, false, self.facts.owner))
-        {
+        let is_apart = self.knowing.hard_links && seen.links > 1;
+        if !is_apart && there.is_some_and(|there| *there == attributes) {
             self.equal_count += 1;
             self.bytes = self.bytes.saturating_add(seen.metadata.size_bytes);
             if !self.list.dated.is_empty() || !self.list.versions.is_empty() {
@@ -144,11 +129,11 @@ impl Visitor for Comparing {
 pub(crate) fn compare_list(
     own: &Folders,
     memory: &mut Memory,
-    facts: Facts,
+    knowing: Knowing,
     folder: (u32, &[u8]),
     list: List,
 ) -> Verdict {
-    let mut comparing = Comparing::new(facts, list);
+    let mut comparing = Comparing::new(knowing, list);
     own.visit_only(folder, memory, &mut comparing);
     comparing.verdict()
 }

@@ -37,7 +37,7 @@ use crate::{
         message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, Held, Message},
     },
     receive::{movable::Movable, strays::Strays},
-    send::{compare::Facts, equal::Equal},
+    send::equal::Equal,
     session::{control::Control, messages},
     shared::NO_THREAD,
     transfer::known::Knowing,
@@ -80,8 +80,8 @@ impl Rules {
     }
 
     /// Returns what counts where a folder is compared file by file.
-    pub(crate) fn facts(&self) -> Facts {
-        Facts { owner: self.owner, hard_links: self.hard_links, whole_seconds: false }
+    pub(crate) fn knowing(&self) -> Knowing {
+        Knowing { with_owner: self.owner, hard_links: self.hard_links, ..Knowing::default() }
     }
 
     pub(crate) fn xattrs(&self) -> Xattrs {

@@ -7,16 +7,11 @@ use sealane_sftp::{Attributes, FileKind};
 use sealane_tree::{Folders, Memory, RelativePath};
 
 use crate::{
-    options::{Preserve, Sameness, Wishes},
-    proto::{
-        entry::{attributes, identity_by_seconds},
-        message::{Held, List},
-    },
-    send::{
-        compare::{Facts, compare_list},
-        equal::Equal,
-    },
+    options::{Sameness, Wishes},
+    proto::message::{Held, List},
+    send::{compare::compare_list, equal::Equal},
     sftp::put::metadata,
+    transfer::known::Knowing,
 };
 
 /// Returns whether files are judged by nothing but what a list of a folder says of them.
@@ -35,7 +30,7 @@ pub(super) fn is_enough(wishes: &Wishes) -> bool {
 pub(super) struct Comparison<'a> {
     own: &'a Folders,
     memory: Memory,
-    facts: Facts,
+    knowing: Knowing,
     /// The far folder whose files come.
     folder: Vec<u8>,
     list: List,
@@ -46,12 +41,11 @@ pub(super) struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     /// Begins the comparison with the sender's `own` folders.
-    pub(super) fn new(own: &'a Folders, preserve: &Preserve) -> Self {
-        let (owner, hard_links) = (preserve.owner.is_wanted(), preserve.hard_links);
+    pub(super) fn new(own: &'a Folders, wishes: &Wishes) -> Self {
         Self {
             own,
             memory: own.memory(),
-            facts: Facts { owner, hard_links, whole_seconds: true },
+            knowing: Knowing { whole_seconds: true, ..Knowing::of(wishes) },
             folder: Vec::new(),
             list: List::default(),
             equal: Equal::default(),
@@ -68,11 +62,7 @@ impl<'a> Comparison<'a> {
             self.folder.extend_from_slice(folder);
         }
         if found.kind() == FileKind::File {
-            let there = metadata(found);
-            self.list.done.push(Held {
-                identity: identity_by_seconds(path, &there),
-                attributes: attributes(&there, false, self.facts.owner),
-            });
+            self.list.done.push(self.knowing.held(path, &metadata(found)));
         }
     }
 
@@ -83,7 +73,7 @@ impl<'a> Comparison<'a> {
         let rest = match own {
             Some(root) => {
                 let folder = (root, &*self.folder);
-                self.equal.settle(compare_list(self.own, &mut self.memory, self.facts, folder, list))
+                self.equal.settle(compare_list(self.own, &mut self.memory, self.knowing, folder, list))
             }
             None => list,
         };

@@ -190,7 +190,7 @@ impl Survey<'_> {
             None if self.permit.is_recursive() => folders.push(None),
             None => {}
         }
-        let mut comparison = self.own.map(|own| Comparison::new(own, &self.wishes.preserve));
+        let mut comparison = self.own.map(|own| Comparison::new(own, self.wishes));
         descend(
             self.far,
             self.root,

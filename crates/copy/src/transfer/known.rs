@@ -20,6 +20,8 @@ pub(crate) struct Knowing {
     pub(crate) sameness: Sameness,
     /// Owners are compared.
     pub(crate) with_owner: bool,
+    /// Names of one file stay so, and are found among all entries.
+    pub(crate) hard_links: bool,
     /// The target keeps whole seconds.
     pub(crate) whole_seconds: bool,
 }
@@ -31,6 +33,7 @@ impl Knowing {
             update: wishes.update,
             sameness: wishes.upkeep.sameness,
             with_owner: wishes.preserve.owner.is_wanted(),
+            hard_links: wishes.preserve.hard_links,
             whole_seconds: false,
         }
     }

@@ -15,10 +15,11 @@ use crate::{
     error::Error,
     proto::message::{Have, List, Message},
     send::{
-        compare::{Facts, Verdict, compare_list},
+        compare::{Verdict, compare_list},
         equal::Equal,
     },
     session::{control::Control, messages},
+    transfer::known::Knowing,
 };
 
 /// A list, and the sender's own folder.
@@ -84,16 +85,16 @@ pub(crate) fn hear_lists(
         return hear(verdicts);
     };
     // Each thread has this channel for itself: when all are gone, nobody waits to give them more.
-    let judge = move |out| judge(own, rules.facts(), &todo, &out);
+    let judge = move |out| judge(own, rules.knowing(), &todo, &out);
     // Whatever is judged is remembered anyway, so threads need not wait for it to be taken.
     beside(own, threads, unbounded(), judge, hear)
 }
 
 /// Compares lists until there are no more, or nobody takes the verdicts.
-fn judge(own: &Folders, facts: Facts, todo: &Receiver<Vec<Task>>, out: &Sender<Verdict>) {
+fn judge(own: &Folders, knowing: Knowing, todo: &Receiver<Vec<Task>>, out: &Sender<Verdict>) {
     let mut memory = own.memory();
     for ((root, path), list) in todo.iter().flatten() {
-        if out.send(compare_list(own, &mut memory, facts, (root, &path), list)).is_err() {
+        if out.send(compare_list(own, &mut memory, knowing, (root, &path), list)).is_err() {
             return;
         }
     }

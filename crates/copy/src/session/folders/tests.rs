@@ -238,7 +238,7 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
     let Listed { lists, have } = results.recv().unwrap();
     let list = lists.into_lists().next().flatten().unwrap();
     assert_eq!((list.folder, have), (7, Have::default()));
-    compare_list(&own, &mut own.memory(), rules.facts(), (0, path), list)
+    compare_list(&own, &mut own.memory(), rules.knowing(), (0, path), list)
 }
 
 #[test]
