@@ -1,5 +1,7 @@
 //! Copies over a real sshd whose host has no sealane.
 
+#[path = "sftp/compared.rs"]
+mod compared;
 #[path = "sftp/links.rs"]
 mod links;
 #[path = "sftp/logins.rs"]

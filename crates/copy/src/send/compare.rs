@@ -26,6 +26,8 @@ pub(crate) enum Verdict {
         folder: (u32, [u8; 16]),
         /// The bytes of the equal files.
         bytes: u64,
+        /// The number of its entries, if all are files and none has changed.
+        entries: Option<u32>,
         /// The hashes of the changed files' paths.
         changed: Vec<[u8; 16]>,
         /// The files of the list that are not equal to any.
@@ -43,6 +45,7 @@ struct Comparing {
     path: Vec<u8>,
     bytes: u64,
     equal_count: usize,
+    has_only_files: bool,
     /// The hashes of the paths of equal files, if the list has facts besides.
     equal: HashSet<[u8; 16]>,
     /// Files of the list with the same content and other attributes.
@@ -61,6 +64,7 @@ impl Comparing {
             path: Vec::new(),
             bytes: 0,
             equal_count: 0,
+            has_only_files: true,
             equal: HashSet::new(),
             touched: HashSet::new(),
             changed: Vec::new(),
@@ -70,7 +74,7 @@ impl Comparing {
     }
 
     fn verdict(self) -> Verdict {
-        let Self { mut list, bytes, equal_count, equal, touched, changed, folder, .. } = self;
+        let Self { mut list, bytes, equal_count, has_only_files, equal, touched, changed, folder, .. } = self;
         // To remember what has changed is no gain where that is most.
         let Some(folder) = folder.filter(|_| changed.len() <= equal_count) else {
             return Verdict::Unknown(list);
@@ -78,7 +82,9 @@ impl Comparing {
         list.done.retain(|held| touched.contains(&held.identity));
         list.dated.retain(|dated| !equal.contains(&dated.path));
         list.versions.retain(|version| !equal.contains(&version.path));
-        Verdict::Nearly { folder, bytes, changed, rest: list }
+        let is_all = has_only_files && changed.is_empty();
+        let entries = u32::try_from(equal_count).ok().filter(|_| is_all);
+        Verdict::Nearly { folder, bytes, entries, changed, rest: list }
     }
 }
 
@@ -96,6 +102,7 @@ impl Visitor for Comparing {
             self.is_fit = false;
         }
         if seen.entry_type != EntryType::File {
+            self.has_only_files = false;
             return;
         }
         let Ok(path) = RelativePath::within(&self.path, seen.name) else {

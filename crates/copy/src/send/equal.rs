@@ -32,8 +32,11 @@ type Folder = (u32, [u8; 16]);
 pub(crate) enum Likeness {
     #[default]
     Unknown,
-    /// All files are, but those that have changed. Nothing is known of other entries.
-    Nearly,
+    /// All files are, but those that have changed. Nothing is known of other entries, or of the folder itself.
+    Nearly {
+        /// The number of entries, if all are files and none has changed.
+        entries: Option<u32>,
+    },
     /// All entries are; their number, if none of them is a folder.
     Whole { entries: Option<u32> },
 }
@@ -46,25 +49,14 @@ impl Equal {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Adds a folder whose files, but those `changed`, are equal and of this many bytes. All are given by the hashes of their paths.
-    pub(crate) fn add_nearly(
-        &mut self,
-        root: u32,
-        path_hash: [u8; 16],
-        bytes: u64,
-        changed: impl IntoIterator<Item = [u8; 16]>,
-    ) {
-        self.folders.insert((root, path_hash), Likeness::Nearly);
-        self.changed.extend(changed);
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-
     /// Notes what follows from the comparison of a folder, and returns the files of which nothing does.
     pub(crate) fn settle(&mut self, verdict: Verdict) -> List {
         match verdict {
             Verdict::Unknown(list) => list,
-            Verdict::Nearly { folder: (root, path), bytes, changed, rest } => {
-                self.add_nearly(root, path, bytes, changed);
+            Verdict::Nearly { folder, bytes, entries, changed, rest } => {
+                self.folders.insert(folder, Likeness::Nearly { entries });
+                self.changed.extend(changed);
+                self.bytes = self.bytes.saturating_add(bytes);
                 rest
             }
         }
@@ -92,11 +84,12 @@ impl Equal {
         self.changed.contains(&path_hash(path))
     }
 
-    /// Returns the number of entries in an equal folder that has no folders, and so need not be looked into again.
+    /// Returns the number of entries in a folder all of which are equal and no folders, so that it need not be looked into
+    /// again.
     pub(crate) fn entries(&self, root: u32, path: &[u8]) -> Option<u32> {
         match self.likeness(root, path) {
-            Likeness::Whole { entries } => entries,
-            Likeness::Nearly | Likeness::Unknown => None,
+            Likeness::Whole { entries } | Likeness::Nearly { entries } => entries,
+            Likeness::Unknown => None,
         }
     }
 }

@@ -40,7 +40,7 @@ impl Folder {
         match found.kind {
             // A folder is compared with what is in it.
             EntryKind::Directory(_) => equal.has(found.root, found.path.as_bytes()),
-            EntryKind::File if self.likeness(equal, found) == Likeness::Nearly => {
+            EntryKind::File if matches!(self.likeness(equal, found), Likeness::Nearly { .. }) => {
                 !equal.has_changed(&found.path)
             }
             _ => self.is_in_equal(equal, found),
@@ -93,8 +93,17 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
                         false => found.is_entered.then(|| listed_hash(path)),
                     });
                 }
+                if let EntryKind::Directory(_) = found.kind
+                    // The names in it must be told, unless the receiver has the same ones.
+                    && (is_equal || !filling.manifest.is_wanted())
+                    && let Some(entries) = equal.entries(found.root, found.path.as_bytes())
+                {
+                    walk.leave();
+                    filling.progress.files_found.fetch_add(entries.into(), Relaxed);
+                    settle(filling, entries.into());
+                }
                 if is_equal {
-                    settle_equal(filling, &found, &mut walk);
+                    settle(filling, 1);
                 } else {
                     pack.push(Candidate { found, others: OtherNames::Unknown });
                 }
@@ -132,21 +141,11 @@ fn pass_over_journal(filling: &Filling, found: &Entry, mut reader: Reader) {
     }
 }
 
-/// Counts what the receiver has alike; a folder with all that is in it, which need not be looked at again.
-fn settle_equal(filling: &Filling, found: &Entry, walk: &mut Walk) {
-    let within = match found.kind {
-        EntryKind::Directory(_) => filling.possessions.equal.entries(found.root, found.path.as_bytes()),
-        _ => None,
-    };
-    // No folder is in it that may differ.
-    if let Some(entries) = within {
-        walk.leave();
-        filling.progress.files_found.fetch_add(entries.into(), Relaxed);
-    }
-    let settled = 1 + u64::from(within.unwrap_or(0));
-    filling.counters.skipped.fetch_add(settled, Relaxed);
-    filling.progress.files_measured.fetch_add(settled, Relaxed);
-    filling.progress.files_done.fetch_add(settled, Relaxed);
+/// Counts entries that the receiver has alike.
+fn settle(filling: &Filling, entries: u64) {
+    filling.counters.skipped.fetch_add(entries, Relaxed);
+    filling.progress.files_measured.fetch_add(entries, Relaxed);
+    filling.progress.files_done.fetch_add(entries, Relaxed);
 }
 
 /// Tells the user of an entry that cannot be read, or is of a kind that is not copied.

@@ -18,7 +18,7 @@ use crate::{
 pub(super) fn is_enough(wishes: &Wishes) -> bool {
     let upkeep = &wishes.upkeep;
     let others = wishes.update || wishes.digest || upkeep.checksum || upkeep.existing.matters();
-    // What is removed from the source is told file by file.
+    // Files that are removed from the source afterwards are told one by one.
     wishes.skip_same
         && wishes.portion.is_none()
         && upkeep.sameness == Sameness::Time

@@ -3,9 +3,15 @@
 //! Guarantees: no link is followed; a name that is not a valid path component is left out; the remembered state is
 //! bounded.
 
-use std::{collections::HashSet, future::poll_fn, ops::Range, task::Poll};
+use std::{
+    collections::{HashSet, VecDeque},
+    future::poll_fn,
+    mem::replace,
+    ops::Range,
+    task::Poll,
+};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use sealane_sftp::{Access, Attributes, FileKind, Handle, Reply, Request};
 use sealane_tree::{Folders, RelativePath, Source};
 
@@ -68,11 +74,12 @@ pub(super) async fn descend(
         size_of::<RelativePath>() + folder.as_ref().map_or(0, |folder| folder.as_bytes().len())
     };
     let mut listing = FuturesUnordered::new();
+    let mut listed = VecDeque::new();
     // The main task is polled after every event, and so is this future.
     let room = || poll_fn(|_| if is_full() { Poll::Pending } else { Poll::Ready(()) });
     loop {
         room().await;
-        while listing.len() < LISTED_AT_ONCE
+        while listing.len() + listed.len() < LISTED_AT_ONCE
             && let Some(folder) = waiting.pop()
         {
             let link = far.any()?;
@@ -82,8 +89,29 @@ pub(super) async fn descend(
                 (link.list(&path, NAMES_MAX).await, folder)
             });
         }
-        let Some((listed, folder)) = listing.next().await else { return Ok(()) };
-        let names = match listed {
+        // Requests go out before a list is looked at, so that the server has work meanwhile.
+        while let Some(Some(one)) = listing.next().now_or_never() {
+            listed.push_back(one);
+        }
+        let (names, folder) = match listed.pop_front() {
+            Some(one) => {
+                let mut is_done = false;
+                poll_fn(|context| {
+                    if replace(&mut is_done, true) {
+                        return Poll::Ready(());
+                    }
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                })
+                .await;
+                one
+            }
+            None => match listing.next().await {
+                Some(one) => one,
+                None => return Ok(()),
+            },
+        };
+        let names = match names {
             Ok(Some(names)) => names,
             Ok(None) => {
                 each(Sight::TooMany(folder))?;
@@ -319,7 +347,7 @@ pub(super) async fn read(
     let _leave = link.leave().await;
     let handle = link.open(path, Access::Read).await?;
     let most = u64::from(link.limits().read_bytes);
-    let mut pending = std::collections::VecDeque::new();
+    let mut pending = VecDeque::new();
     let (mut asked, mut done) = (range.start, range.start);
     let mut outcome = Ok(());
     while outcome.is_ok() && (asked < range.end || !pending.is_empty()) {

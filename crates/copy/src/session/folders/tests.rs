@@ -260,7 +260,8 @@ fn of_a_folder_that_is_nearly_equal_only_what_differs_is_remembered() {
     let mut changed = [hash("b/one/x"), hash("b/one/new"), hash("b/one/1")];
     changed.sort_unstable();
     match verdict(at, &Preserve::default(), b"b/one") {
-        Verdict::Nearly { folder, bytes, changed: mut found, rest } => {
+        Verdict::Nearly { folder, bytes, entries, changed: mut found, rest } => {
+            assert_eq!(entries, None, "some have changed");
             found.sort_unstable();
             let y = "one/y".len() as u64;
             assert_eq!((folder, bytes, &*found), ((0, bytes_hash(b"b/one")), (9 << 20) + y, &changed[..]));
@@ -315,8 +316,30 @@ fn nothing_follows_where_the_most_differs_or_not_all_is_seen() {
             (0..5).for_each(|number| touch(&folder.path().join(tree).join(number.to_string())));
         }
         match verdict(folder.path(), &preserve, b"b") {
-            Verdict::Nearly { changed, .. } => assert_eq!(changed.len(), 1 + changed_count),
+            Verdict::Nearly { changed, entries, .. } => {
+                // Folders are in it too.
+                assert_eq!((changed.len(), entries), (1 + changed_count, None));
+            }
             Verdict::Unknown(_) => panic!("most files are equal"),
+        }
+    }
+}
+
+#[test]
+fn a_folder_of_equal_files_and_nothing_else_need_not_be_looked_into_again() {
+    type Change = fn(&Path);
+    let changes: [(&str, Option<u32>, Change); 4] = [
+        ("nothing", Some(1), |_| ()),
+        ("a link", None, |at| symlink("x", at.join("two/link")).unwrap()),
+        ("a folder", None, |at| fs::create_dir(at.join("two/deep")).unwrap()),
+        ("a new file", None, |at| fs::write(at.join("two/new"), "new").unwrap()),
+    ];
+    for (what, expected, change) in changes {
+        let folder = twins();
+        change(&folder.path().join("a"));
+        match verdict(folder.path(), &Preserve::default(), b"b/two") {
+            Verdict::Nearly { entries, .. } => assert_eq!(entries, expected, "{what}"),
+            Verdict::Unknown(_) => panic!("{what}: half of the files are equal at least"),
         }
     }
 }
