@@ -53,17 +53,23 @@ impl<'scope, 'env, 'ends> Threads<'scope, 'env, 'ends> {
     }
 }
 
-/// Waits until `ended` is closed, and returns the values that came meanwhile: a thread that waits until there is room
-/// for one would never end. `waiting` must outlive `ended`.
-pub(crate) fn drain_until<T>(ended: &Receiver<Infallible>, waiting: &Receiver<T>) -> Vec<T> {
+/// Waits until `ended` is closed, and returns the values that came meanwhile by `kept`; those that came by `discarded`
+/// are dropped. A thread that waits until there is room for one would never end. The channels must outlive `ended`.
+pub(crate) fn drain_until<T, A, B>(
+    ended: &Receiver<Infallible>,
+    kept: &Receiver<T>,
+    discarded: (&Receiver<A>, &Receiver<B>),
+) -> Vec<T> {
     let mut late = Vec::new();
     loop {
         select! {
-            recv(waiting) -> one => late.extend(one),
+            recv(kept) -> one => late.extend(one),
+            recv(discarded.0) -> _ => {}
+            recv(discarded.1) -> _ => {}
             recv(ended) -> _ => break,
         }
     }
-    late.extend(waiting.try_iter());
+    late.extend(kept.try_iter());
     late
 }
 
@@ -89,6 +95,8 @@ pub(crate) fn watch(stop: &Stop, bells: &Bells, control: &Bells) -> OnPanic<impl
 
 #[cfg(test)]
 mod tests {
+    use crossbeam_channel::never;
+
     use super::*;
 
     #[test]
@@ -113,7 +121,7 @@ mod tests {
             for _ in 0..4 {
                 threads.start("one", || (0..10).for_each(|number| sender.send(number).unwrap()));
             }
-            drain_until(&threads.ended(), &waiting)
+            drain_until(&threads.ended(), &waiting, (&never::<()>(), &never::<()>()))
         });
         assert_eq!(late.len(), 40);
     }

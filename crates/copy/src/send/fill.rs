@@ -16,7 +16,7 @@ use std::{
     },
 };
 
-use crossbeam_channel::{Receiver, Sender, select};
+use crossbeam_channel::{Receiver, Sender};
 use sealane_peer::chain;
 use sealane_tree::{
     Changes, Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp,
@@ -37,6 +37,7 @@ use crate::{
         removal::Sent,
         work::{Bytes, Check, Claim, Close, Content, Errand, Pack, Queue, SendFile},
     },
+    shared::drain_until,
     summary::{Notice, Progress},
 };
 use delta::Deltas;
@@ -136,24 +137,13 @@ pub(crate) struct Filling {
 
 impl Filling {
     /// Waits until `ended` is closed, which is when threads of a stopped transfer have ended, and returns their
-    /// notices. Names and entries that they hand on meanwhile are discarded: a thread that waits until there is room
-    /// for one would never end.
+    /// notices. Names and entries that they hand on meanwhile are discarded.
     pub(crate) fn drain_until(
         &self,
         ended: &Receiver<Infallible>,
         notices: &Receiver<Notice>,
     ) -> Vec<Notice> {
-        let mut late = Vec::new();
-        loop {
-            select! {
-                recv(notices) -> notice => late.extend(notice),
-                recv(self.manifest.waiting()) -> _ => {}
-                recv(self.preview.waiting()) -> _ => {}
-                recv(ended) -> _ => break,
-            }
-        }
-        late.extend(notices.try_iter());
-        late
+        drain_until(ended, notices, (self.manifest.waiting(), self.preview.waiting()))
     }
 }
 

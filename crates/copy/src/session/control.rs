@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, never};
 use rustix::event::{PollFd, PollFlags};
 use sealane_lanes::{CpuClock, Pinning, run_lanes};
 use sealane_peer::{Channel, Received};
@@ -433,7 +433,7 @@ impl Control<'_> {
             receiving.stop.finish(&receiving.bells);
             receiving.control.ring();
             // Lanes that wait to pass on a notice must not wait for ever, and their notices must still be reported.
-            let late = drain_until(&threads.ended(), &self.pending);
+            let late = drain_until(&threads.ended(), &self.pending, (&never::<()>(), &never::<()>()));
             let finished = finished?;
             // All notices are reported before the first deletion, including those of lanes after the last check.
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
