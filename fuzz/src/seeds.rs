@@ -81,7 +81,8 @@ fn seeds_of_public_keys() {
 #[test]
 fn seeds_of_control_channels() {
     check("message", &[], |frame| Message::decode(frame).is_ok());
-    let refused = ["not-asked", "too-long", "other-version", "unfit", "more-than-asked"];
+    let refused =
+        ["not-asked", "too-long", "other-version", "unfit", "more-than-asked", "more-after-an-error"];
     check("sftp", &refused, |bytes| converse(&bytes[1..], usize::from(bytes[0]) + 1).outcome.is_ok());
     check("frames", &["too-long"], |bytes| Framer::new().push(&bytes[1..]).is_ok());
     check("client_hello", &["cut", "other-group"], |bytes| client_share(bytes).is_some());

@@ -83,7 +83,7 @@ impl PacketInHand {
 /// The client of one connection: requests in, bytes out; bytes in, replies out.
 ///
 /// Each reply is matched by number and must answer its request; anything else is [`Malformed`], after which the
-/// connection is unusable.
+/// connection is unusable: whatever else arrives is the same error.
 #[derive(Debug)]
 pub struct Client {
     state: State,
@@ -102,6 +102,8 @@ pub struct Client {
     length_bytes: usize,
     replies: VecDeque<(RequestId, Reply)>,
     spare: Vec<Vec<u8>>,
+    /// How the server broke the protocol.
+    broken: Option<Malformed>,
 }
 
 impl Default for Client {
@@ -129,6 +131,7 @@ impl Client {
             length_bytes: 0,
             replies: VecDeque::new(),
             spare: Vec::new(),
+            broken: None,
         }
     }
 
@@ -346,14 +349,28 @@ impl Client {
     pub fn filled(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.arrived_bytes += bytes;
         assert!(self.arrived_bytes <= self.arriving.len(), "no more was read than there was room for");
-        self.complete()
+        self.unless_broken(Self::complete)
     }
 
     /// Takes received bytes.
     ///
     /// # Errors
     /// The server breaks the protocol.
-    pub fn handle(&mut self, mut bytes: &[u8]) -> Result<(), Malformed> {
+    pub fn handle(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        self.unless_broken(|client| client.arrive(bytes))
+    }
+
+    fn unless_broken(
+        &mut self,
+        go_on: impl FnOnce(&mut Self) -> Result<(), Malformed>,
+    ) -> Result<(), Malformed> {
+        if self.broken.is_none() {
+            self.broken = go_on(self).err();
+        }
+        self.broken.map_or(Ok(()), Err)
+    }
+
+    fn arrive(&mut self, mut bytes: &[u8]) -> Result<(), Malformed> {
         while !bytes.is_empty() {
             if self.length_bytes < LENGTH_BYTES {
                 let taken = bytes.len().min(LENGTH_BYTES - self.length_bytes);

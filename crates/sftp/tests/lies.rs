@@ -81,8 +81,11 @@ fn what_a_server_says_of_itself_is_believed_within_bounds() {
 #[test]
 fn lengths_are_bounded_before_anything_is_kept() {
     for bytes in [0, PACKET_BYTES_MAX as u32 + 1, u32::MAX] {
-        let error = greeted().handle(&bytes.to_be_bytes()).unwrap_err();
-        assert_eq!(error, Malformed::PacketLength { bytes: bytes as usize });
+        let mut client = greeted();
+        let broken = Err(Malformed::PacketLength { bytes: bytes as usize });
+        assert_eq!(client.handle(&bytes.to_be_bytes()), broken);
+        // Nothing that follows has a meaning.
+        assert_eq!(client.handle(&status(0, 0)), broken);
     }
     let mut client = greeted();
     client.request(&Request::OpenDirectory { path: b"x" });
