@@ -560,7 +560,10 @@ pub(crate) const ANSWERS: &[Claim] = &[
         liar.tell(&Message::Differ(vec![0]));
         liar.tell(&Message::Differ(vec![0]));
     }),
-    ("folders in falling order", Refused, |liar| liar.tell(&Message::Differ(vec![1, 0]))),
+    ("one folder twice in a message", Refused, |liar| liar.tell(&Message::Differ(vec![1, 0, 1]))),
+    ("more folders than may be asked for at once", Refused, |liar| {
+        liar.tell(&Message::Differ((0..5000).collect()));
+    }),
     ("a folder that is gone, where nothing is deleted", Refused, |liar| liar.tell(&Message::Gone(vec![0]))),
     ("the end of everything instead of an answer", Refused, |liar| liar.tell(&finished(0))),
     ("its own folders instead of an answer", Refused, |liar| liar.tell(&folders(0, 0))),
@@ -591,9 +594,15 @@ pub(crate) const CLAIMS: &[Claim] = &[
     }),
     ("folders that do not begin with none", Refused, |liar| liar.tell(&folders(1, 0))),
     ("the end of folders that did not begin", Refused, |liar| liar.tell(&Message::FoldersEnd)),
-    ("a claim amid folders", Refused, |liar| {
+    ("claims amid folders and lists, and no end", Refused, |liar| {
+        differing(liar);
+        let held = Held { identity: [7; 16], attributes: [0xff; 8] };
+        liar.tell(&Message::Have(Have { done: vec![held; 100], ..Have::default() }));
+        liar.tell(&Message::HaveEnd);
+    }),
+    ("files of a folder before it is asked for", Refused, |liar| {
         liar.tell(&folders(0, 0));
-        liar.tell(&Message::Have(Have::default()));
+        liar.tell(&Message::Lists(std::iter::once(list(0)).collect()));
     }),
     ("folders again after their end", Refused, |liar| {
         liar.tell(&folders(0, 0));
@@ -611,7 +620,6 @@ pub(crate) const CLAIMS: &[Claim] = &[
     ("files of a folder that nobody has", Harmless, |liar| {
         differing(liar);
         liar.tell(&Message::Lists(std::iter::once(list(0)).collect()));
-        liar.tell(&Message::HaveEnd);
     }),
     ("folders amid the files of folders", Refused, |liar| {
         differing(liar);

@@ -7,8 +7,10 @@
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, then HaveEnd, or Folders…, FoldersEnd
-//! Differ…, Gone…, DifferEnd ──────────►                              (only after FoldersEnd)
-//!       ◄────────────────────────────── Have…, HaveEnd               (only if folders differ)
+//! Differ… ────────────────────────────►                              (while Folders come)
+//!       ◄────────────────────────────── Have…, Lists…                (one list for each folder that differs)
+//! Gone…, DifferEnd ───────────────────►                              (only after FoldersEnd and all lists)
+//!       ◄────────────────────────────── Have…, HaveEnd               (only if folders are gone)
 //! Found…, Known…, WouldSend… ─────────►
 //!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
 //!       ◄────────────────────────────── WouldChange…                (with --dry-run, one for each WouldSend at most)
@@ -44,7 +46,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 19;
+pub const PROTOCOL_VERSION: u16 = 20;
 /// The maximum number of parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// The maximum number of lanes.
@@ -158,12 +160,12 @@ pub enum Message {
     /// Receiver to sender: folders that it has, each numbered by its place in all of these messages; also as a sign of
     /// life.
     Folders(Vec<FolderDigest>),
-    /// Receiver to sender: no more `Folders`. The sender answers.
+    /// Receiver to sender: no more `Folders`.
     FoldersEnd,
-    /// Sender to receiver: the numbers of folders that it has, too, and that are not the same; they rise from message to
-    /// message. Also as a sign of life.
+    /// Sender to receiver: the numbers of folders that it has, too, and that are not the same. At most 4096 are asked for at
+    /// once. Also as a sign of life.
     Differ(Vec<u32>),
-    /// Sender to receiver: no more `Differ` and `Gone`. If there was a number, the receiver tells what is in these folders.
+    /// Sender to receiver: no more `Differ` and `Gone`. If there was a `Gone`, the receiver tells what is in these folders.
     DifferEnd,
     /// Sender to receiver: a file that is sent under this number is compared with the version that the receiver has. At most
     /// [`VERSIONS_MAX`] are under way.
@@ -200,10 +202,10 @@ pub enum Message {
         again: bool,
     },
     /// Sender to receiver, if entries that the source does not have are deleted and versions are compared: the numbers of
-    /// folders that it does not have, of which the receiver tells the versions of files only; they rise as in `Differ`.
+    /// folders that it does not have, of which the receiver tells the versions of files only.
     Gone(Vec<u32>),
-    /// Receiver to sender, after `DifferEnd`: all files of some of the folders that differ, for the sender to compare with
-    /// its own while they come. Files of longer folders come as `Have`. Also as a sign of life.
+    /// Receiver to sender: all files of some of the folders that differ, for the sender to compare with its own while they come.
+    /// Files of longer folders come as `Have`, and their lists, without any, after these. Also as a sign of life.
     Lists(Lists),
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sealane_tree::{EntryType, Folders, Memory, RelativePath, Seen, SeenFolder, Visitor};
+use sealane_tree::{EntryType, Folders, Memory, Metadata, RelativePath, Seen, SeenFolder, Visitor};
 
 use crate::{
     journal::is_file_name,
@@ -130,6 +130,32 @@ impl Visitor for Comparing {
         self.folder = is_known.then(|| (folder.root, bytes_hash(folder.path)));
         true
     }
+}
+
+/// Compares a list with the sender's own folder, of which these are all files, and, if `is_all`, all entries.
+pub(crate) fn compare_kept<'a>(
+    knowing: Knowing,
+    (root, path): (u32, &[u8]),
+    files: impl Iterator<Item = (&'a [u8], Metadata)>,
+    is_all: bool,
+    list: List,
+) -> Verdict {
+    let mut comparing = Comparing::new(knowing, list);
+    comparing.begin(path);
+    for (name, metadata) in files {
+        let entry_type = EntryType::File;
+        comparing.entry(&Seen {
+            name,
+            entry_type,
+            metadata: &metadata,
+            target: b"",
+            links: 1,
+            special: None,
+        });
+    }
+    comparing.has_only_files &= is_all;
+    comparing.folder = comparing.is_fit.then(|| (root, bytes_hash(path)));
+    comparing.verdict()
 }
 
 /// Compares a list with the sender's own folder, given by its root and its name on the wire.

@@ -134,10 +134,9 @@ impl<'a> Account<'a> {
         let permit = &self.permit;
         let is_named = permit.names().is_some() || permit.has_patterns() || permit.is_unnamed();
         let (filter, xattrs) = ((self.filter, is_named), rules.xattrs());
-        let all = target.folders(starts, xattrs, true, filter.clone());
-        let list = |paths| target.folders(paths, xattrs, false, filter);
+        let all = target.folders(starts, xattrs, true, filter);
         let movable = plan.finds_moved().then_some(&receiving.files.movable);
         let telling = Telling { knowing: Knowing::of(&plan.wishes), versions, movable };
-        folders::tell(control, &rules, &all, list, &receiving.files.strays, (lanes, telling))
+        folders::tell(control, &rules, &all, &receiving.files.strays, (lanes, telling))
     }
 }

@@ -21,7 +21,12 @@ use crate::{
         removal::Removal,
         work::{Check, Claim},
     },
-    session::{control::Control, folders, line::Lines, messages},
+    session::{
+        control::Control,
+        folders::{self, Comparing},
+        line::Lines,
+        messages,
+    },
     summary::Notice,
     transfer::{
         claims::{PIECE_BYTES, PIECES_MAX},
@@ -100,14 +105,13 @@ fn possessions(control: &mut Control<'_>, plan: &Plan, own: Option<&Folders>) ->
                 let key = plan.folders_key.as_ref();
                 let key = key.ok_or_else(|| Error::protocol("this end compares no folders"))?;
                 let rules = folders::Rules::new(key, &plan.wishes.preserve);
-                let (mut equal, asked) =
-                    folders::compare(control, &rules, own, plan.terms.lanes, plan.finds_moved())?;
-                if let Some(asked) = asked {
+                let how = Comparing {
+                    threads: plan.terms.lanes,
+                    finds_moved: plan.finds_moved(),
                     // By other rules a file is judged when it is looked at.
-                    let own = own.filter(|_| plan.wishes.upkeep.sameness == Sameness::Time);
-                    let take = |have| claims.take(have);
-                    folders::hear_lists(control, (&rules, own), asked, plan.terms.lanes, &mut equal, take)?;
-                }
+                    judges_lists: plan.wishes.upkeep.sameness == Sameness::Time,
+                };
+                let equal = folders::compare(control, &rules, own, how, |have| claims.take(have))?;
                 claims.kept.equal = equal;
                 return Ok(claims.kept);
             }

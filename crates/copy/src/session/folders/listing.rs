@@ -2,24 +2,23 @@
 //!
 //! Guarantees: no file is opened; lists are handed on in pieces of bounded length, those of most folders whole.
 
-use std::collections::HashMap;
-
 use crossbeam_channel::Sender;
 use sealane_tree::{EntryType, Metadata, RelativePath, Seen, SeenFolder, Visitor};
 
 use crate::{
     journal::is_file_name,
     proto::message::{HAVE_PER_MESSAGE, Have, LIST_FILES_MAX, List, Lists},
-    session::{folders::Telling, survey::version_held},
+    session::{
+        folders::{Telling, kept::Files},
+        survey::version_held,
+    },
 };
-
-/// The numbers of the folders that the sender has asked for, by their paths; `None` for those that it does not have, of which only
-/// versions are told.
-pub(super) type Numbers = HashMap<Box<[u8]>, Option<u32>>;
 
 /// Files in folders that differ.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Listed {
+    /// The number of folders that are told with them.
+    pub(super) folders: usize,
     /// Folders of which all files are in one list.
     pub(super) lists: Lists,
     /// Files of other folders.
@@ -33,6 +32,7 @@ impl Listed {
     }
 
     pub(super) fn append(&mut self, other: Self) {
+        self.folders += other.folders;
         self.lists.append(other.lists);
         append(&mut self.have, other.have);
     }
@@ -49,45 +49,79 @@ pub(super) fn append(have: &mut Have, other: Have) {
     have.versions.extend(other.versions);
 }
 
+/// Why a folder is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskedFor {
+    /// Nobody has asked: its files are told without it.
+    Nothing,
+    /// The sender has it, too, and wants to know all files of the folder of this number.
+    Files(u32),
+    /// The sender does not have it, and looks for files that were moved.
+    Versions,
+}
+
 /// Lists the files of folders that one thread visits.
-pub(super) struct Listing<'a> {
+///
+/// Files of a long folder are told without it; its own list is empty then, and follows them.
+pub(super) struct Listing<'a, T> {
     telling: Telling<'a>,
-    numbers: &'a Numbers,
-    out: Sender<Listed>,
+    out: Sender<T>,
     path: Vec<u8>,
-    /// The number of the folder, unless its files are told without it.
-    number: Option<u32>,
-    is_gone: bool,
+    asked: AskedFor,
+    is_long: bool,
     /// The files of the folder.
     files: Have,
     listed: Listed,
     listed_count: usize,
 }
 
-impl<'a> Listing<'a> {
-    pub(super) fn new(telling: Telling<'a>, numbers: &'a Numbers, out: Sender<Listed>) -> Self {
+impl<'a, T: From<Listed>> Listing<'a, T> {
+    pub(super) fn new(telling: Telling<'a>, out: Sender<T>) -> Self {
         let (path, files, listed) = (Vec::new(), Have::default(), Listed::default());
-        let (number, is_gone, listed_count) = (None, false, 0);
-        Self { telling, numbers, out, path, number, is_gone, files, listed, listed_count }
+        let (asked, is_long, listed_count) = (AskedFor::Nothing, false, 0);
+        Self { telling, out, path, asked, is_long, files, listed, listed_count }
     }
 
+    /// Returns whether anybody takes what was listed.
     pub(super) fn hand_on(&mut self) -> bool {
         self.listed_count = 0;
-        self.listed == Listed::default() || self.out.send(std::mem::take(&mut self.listed)).is_ok()
+        self.listed == Listed::default() || self.out.send(std::mem::take(&mut self.listed).into()).is_ok()
+    }
+
+    /// The next folder is told for this reason.
+    pub(super) fn told_for(&mut self, asked: AskedFor) {
+        (self.asked, self.is_long) = (asked, false);
+    }
+
+    /// The folder that was asked for has been listed, whatever there was to list.
+    pub(super) fn folder_is_told(&mut self) -> bool {
+        self.listed.folders += 1;
+        if let AskedFor::Files(folder) = self.asked {
+            let Have { done, dated, versions, .. } = std::mem::take(&mut self.files);
+            self.listed.lists.push(List { folder, done, dated, versions });
+        }
+        self.asked = AskedFor::Nothing;
+        self.has_room() || self.hand_on()
+    }
+
+    fn has_room(&self) -> bool {
+        self.listed_count < HAVE_PER_MESSAGE / 8
     }
 
     /// The folder ends. Returns whether anybody takes what is told.
     pub(super) fn folder_ends(&mut self) -> bool {
-        let files = std::mem::take(&mut self.files);
-        self.listed_count += 1 + count(&files);
-        match self.number {
-            Some(folder) => {
-                let Have { done, dated, versions, .. } = files;
-                self.listed.lists.push(List { folder, done, dated, versions });
-            }
-            None => append(&mut self.listed.have, files),
+        self.listed_count += 1 + count(&self.files);
+        if self.is_long || !matches!(self.asked, AskedFor::Files(_)) {
+            append(&mut self.listed.have, std::mem::take(&mut self.files));
         }
-        self.listed_count < HAVE_PER_MESSAGE / 8 || self.hand_on()
+        self.has_room() || self.hand_on()
+    }
+
+    /// Lists the files of a folder that are kept.
+    pub(super) fn list_kept(&mut self, path: &[u8], files: &Files) {
+        self.begin(path);
+        files.iter().for_each(|(name, metadata)| self.file(name, &metadata));
+        self.folder_ends();
     }
 
     /// Lists a file of the folder that has begun.
@@ -96,25 +130,22 @@ impl<'a> Listing<'a> {
         let Telling { knowing, versions, movable } = self.telling;
         let files = &mut self.files;
         files.versions.extend(versions.then(|| version_held(&path, metadata, movable)).flatten());
-        if !self.is_gone {
+        if !matches!(self.asked, AskedFor::Versions) {
             files.dated.extend(knowing.dated(&path, metadata));
             files.done.push(knowing.held(&path, metadata));
         }
         if count(files) > LIST_FILES_MAX {
-            self.number = None;
+            self.is_long = true;
             // If it is over, the end of the folder notices that.
             self.folder_ends();
         }
     }
 }
 
-impl Visitor for Listing<'_> {
+impl<T: From<Listed>> Visitor for Listing<'_, T> {
     fn begin(&mut self, path: &[u8]) {
         self.path.clear();
         self.path.extend_from_slice(path);
-        let number = self.numbers.get(path);
-        self.number = number.copied().flatten();
-        self.is_gone = number.is_some_and(Option::is_none);
     }
 
     fn entry(&mut self, seen: &Seen<'_>) {

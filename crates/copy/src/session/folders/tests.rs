@@ -8,15 +8,23 @@ use std::{
     time::SystemTime,
 };
 
+use crossbeam_channel::unbounded;
 use sealane_tree::{Filter, Naming, RelativePath, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
-use super::*;
+use super::{
+    comparing::Table,
+    digesting::{Digested, Digesting, LONG_ENTRIES},
+    kept::{Allowance, Keeping},
+    listing::{AskedFor, Listed, Listing},
+    *,
+};
 use crate::{
     proto::{
-        entry::path_hash,
-        message::{LIST_FILES_MAX, Lists},
+        entry::{bytes_hash, path_hash},
+        message::{FolderDigest, Have, LIST_FILES_MAX, List, Lists},
     },
-    send::compare::{Verdict, compare_list},
+    receive::strays::Strays,
+    send::compare::{Verdict, compare_kept, compare_list},
 };
 
 const KEY: [u8; 32] = [3; 32];
@@ -27,14 +35,13 @@ fn rules(preserve: Preserve) -> Rules {
 
 fn all(folders: &Folders, rules: &Rules, is_sender: bool) -> BTreeMap<Vec<u8>, [u8; 16]> {
     let (strays, allowance) = (Strays::default(), Allowance::default());
-    let (out, results) = unbounded();
+    let (out, results) = unbounded::<Vec<Digested>>();
     thread::scope(|scope| {
         for _ in 0..3 {
-            let out = out.clone();
-            let notes = Notes { strays: &strays, keeping: Keeping::new(&allowance) };
-            let notes = (!is_sender).then_some(notes);
+            let (out, keeping) = (out.clone(), Keeping::new(&allowance));
+            let strays = (!is_sender).then_some(&strays);
             scope.spawn(move || {
-                let mut digesting = Digesting::new(rules, notes, out);
+                let mut digesting = Digesting::new(rules, strays, keeping, out);
                 folders.visit(&mut digesting);
                 assert!(digesting.hand_on());
             });
@@ -178,23 +185,26 @@ fn digested(root: u32, path: &[u8], digest: u8) -> Digested {
 
 #[test]
 fn the_table_judges_whoever_comes_first() {
+    let allowance = Allowance::default();
     for mine_first in [true, false] {
-        let mut table = Table::default();
+        let mut table = Table::new(&allowance);
         let told = [(b"a", 1), (b"b", 2), (b"c", 0), (b"d", 4)];
         let told = told.map(|(path, digest)| FolderDigest { path: bytes_hash(path), digest: [digest; 16] });
         if !mine_first {
-            table.add_theirs(told.to_vec()).unwrap();
+            table.add_theirs(told.to_vec(), false).unwrap();
         }
         for (path, digest) in [(b"a", 1), (b"b", 9), (b"c", 0), (b"e", 5)] {
             table.add_mine(digested(0, path, digest));
         }
         if mine_first {
-            table.add_theirs(told.to_vec()).unwrap();
+            table.add_theirs(told.to_vec(), false).unwrap();
         }
-        let mut differ = table.differ;
-        differ.sort_unstable();
         // The sender has a folder `c` of which it could not see everything.
-        assert_eq!(differ, [(1, Some((0, b"b"[..].into()))), (2, Some((0, b"c"[..].into())))]);
+        let mut differ: Vec<_> = table.differ.iter().map(|(number, own)| (*number, own.is_some())).collect();
+        differ.sort_unstable();
+        assert_eq!(differ, [(1, true), (2, true)]);
+        assert_eq!(table.next_to_ask().len(), 2);
+        assert!(table.next_to_ask().is_empty() && !table.is_settled());
         assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
         assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
         assert_eq!((table.equal.bytes, table.equal.entries(0, b"a")), (1, Some(1)));
@@ -203,20 +213,23 @@ fn the_table_judges_whoever_comes_first() {
 
 #[test]
 fn a_folder_of_two_sources_is_equal_to_neither_beforehand() {
-    let mut table = Table::default();
+    let allowance = Allowance::default();
+    let mut table = Table::new(&allowance);
     table.add_mine(digested(0, b"a", 1));
     table.add_mine(digested(1, b"a", 2));
     let told = FolderDigest { path: bytes_hash(b"a"), digest: [2; 16] };
-    table.add_theirs(vec![told]).unwrap();
-    assert!(table.equal.is_empty() && table.differ == [(0, None)]);
+    table.add_theirs(vec![told], false).unwrap();
+    assert!(table.equal.is_empty() && matches!(table.differ.make_contiguous(), [(0, None)]));
 }
 
 #[test]
 fn a_receiver_tells_no_more_folders_than_can_be_kept() {
-    let mut table = Table { count: FOLDERS_MAX - 1, ..Table::default() };
+    let allowance = Allowance::default();
+    let mut table = Table::new(&allowance);
+    table.count = FOLDERS_MAX - 1;
     let told = FolderDigest { path: [1; 16], digest: [2; 16] };
-    table.add_theirs(vec![told]).unwrap();
-    assert!(table.add_theirs(vec![told]).is_err());
+    table.add_theirs(vec![told], false).unwrap();
+    assert!(table.add_theirs(vec![told], false).is_err());
 }
 
 /// Returns the verdict on a folder of which the receiver has what the tree `b` has, beside the sender's tree `a`.
@@ -228,17 +241,35 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
     let target = Target::open(at, TargetOptions::default()).unwrap();
     let theirs =
         target.folders(vec![path.to_vec()], preserve.kinds_of_xattrs(), false, (Filter::default(), false));
-    let (out, results) = unbounded();
-    let numbers = Numbers::from([(path.into(), Some(7))]);
+    let (out, results) = unbounded::<Listed>();
     let knowing = Knowing { update: true, with_owner: rules.owner, ..Knowing::default() };
     let telling = Telling { knowing, versions: true, movable: None };
-    let mut listing = Listing::new(telling, &numbers, out);
+    let mut listing = Listing::new(telling, out);
+    listing.told_for(AskedFor::Files(7));
     theirs.visit(&mut listing);
-    assert!(listing.hand_on());
-    let Listed { lists, have } = results.recv().unwrap();
+    assert!(listing.folder_is_told() && listing.hand_on());
+    let Listed { folders: 1, lists, have } = results.recv().unwrap() else { panic!("one folder is told") };
     let list = lists.into_lists().next().flatten().unwrap();
     assert_eq!((list.folder, have), (7, Have::default()));
-    compare_list(&own, &mut own.memory(), rules.knowing(), (0, path), list)
+    let verdict = compare_list(&own, &mut own.memory(), rules.knowing(), (0, path), list.clone());
+    kept_alike(&own, &rules, path, list, &verdict);
+    verdict
+}
+
+/// Checks that a folder whose files are kept gets the same verdict.
+fn kept_alike(own: &Folders, rules: &Rules, path: &[u8], list: List, expected: &Verdict) {
+    let (allowance, (out, results)) = (Allowance::default(), unbounded::<Vec<Digested>>());
+    let mut digesting = Digesting::new(rules, None, Keeping::new(&allowance), out);
+    own.visit_only((0, path), &mut own.memory(), &mut digesting);
+    digesting.hand_on();
+    drop(digesting);
+    let Ok(Some(Digested { entries, files: Some(files), .. })) = results.recv().map(|mut all| all.pop())
+    else {
+        return;
+    };
+    let is_all = entries == Some(files.count());
+    let verdict = compare_kept(rules.knowing(), (0, path), files.iter(), is_all, list);
+    assert_eq!(format!("{verdict:?}"), format!("{expected:?}"));
 }
 
 #[test]
@@ -351,13 +382,14 @@ fn files_of_a_long_folder_are_told_without_its_number() {
         .for_each(|number| drop(File::create(folder.path().join(number.to_string())).unwrap()));
     let target = Target::open(folder.path(), TargetOptions::default()).unwrap();
     let theirs = target.folders(vec![Vec::new()], Xattrs::default(), false, (Filter::default(), false));
-    let (out, results) = unbounded();
-    let numbers = Numbers::from([(Box::default(), Some(0))]);
-    let mut listing = Listing::new(Telling::default(), &numbers, out);
+    let (out, results) = unbounded::<Listed>();
+    let mut listing = Listing::new(Telling::default(), out);
+    listing.told_for(AskedFor::Files(0));
     theirs.visit(&mut listing);
-    assert!(listing.hand_on());
+    assert!(listing.folder_is_told() && listing.hand_on());
     drop(listing);
     let mut told = Listed::default();
     results.iter().for_each(|listed| told.append(listed));
-    assert_eq!((told.lists, told.have.done.len()), (Lists::default(), LIST_FILES_MAX + 1));
+    let end: Lists = std::iter::once(List::default()).collect();
+    assert_eq!((told.lists, told.have.done.len()), (end, LIST_FILES_MAX + 1));
 }
