@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, OFlags, Stat, fstat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
 
 use crate::changes::Changes;
@@ -14,6 +14,7 @@ use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{EntryType, Error, Operation, Result, failed, root_failed};
 use crate::filter::Filter;
 use crate::filter_files::FolderRules;
+use crate::folders::c_name;
 use crate::metadata::Metadata;
 use crate::path::{MAX_PATH_BYTES, RelativePath, ShownPath};
 use crate::source::{RootKind, Selection, Source, SourceRoot};
@@ -126,11 +127,26 @@ impl Walk {
         Self { source, options, next_root: 0, descent: None, selected: None, rules, unread: Vec::new() }
     }
 
-    /// Passes over the entries of the directory that was yielded last.
-    pub fn leave(&mut self) {
-        if let Some(under) = &mut self.descent {
-            under.descent.leave();
+    /// Passes over the entries of the directory that was yielded last, and returns those with these names, without any that has
+    /// been removed. If one of them is no regular file, it returns `None` and passes over nothing.
+    pub fn leave_but<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) -> Option<Vec<Entry>> {
+        let Under { root: index, descent, .. } = self.descent.as_mut()?;
+        let root = self.source.root(*index).ok()?;
+        let folder = descent.entered()?;
+        let mut entries = Vec::new();
+        for name in names {
+            let stat = c_name(name).and_then(|name| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW));
+            match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Ok(FileType::RegularFile) => {}
+                Err(Errno::NOENT) => continue,
+                _ => return None,
+            }
+            let below = RelativePath::within(descent.path(), name).ok()?;
+            let path = root.name(below.as_bytes())?.ok()?;
+            entries.push(Entry { root: *index, path, kind: EntryKind::File, is_entered: false });
         }
+        descent.leave();
+        Some(entries)
     }
 
     /// Starts with a root; returns `None` if it yields no entry itself.

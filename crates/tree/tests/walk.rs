@@ -9,7 +9,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use sealane_tree::{
-    EntryKind, Error, Filter, Naming, RelativePath, Rule, ShownPath, Source, SourceRoot, Target,
+    Entry, EntryKind, Error, Filter, Naming, RelativePath, Rule, ShownPath, Source, SourceRoot, Target,
     TargetOptions, TempName, WalkOptions,
 };
 
@@ -128,7 +128,7 @@ fn a_directory_is_left_when_that_is_asked_for() {
         while let Some(entry) = walk.next() {
             let path = entry.expect("walks").path.to_string();
             if leaves.contains(&path.as_str()) {
-                walk.leave();
+                let _ = walk.leave_but(std::iter::empty());
             }
             found.insert(path);
         }
@@ -141,6 +141,31 @@ fn a_directory_is_left_when_that_is_asked_for() {
     assert_eq!(left(&["a/deep", "b"]), "a/deep/y b/deep b/deep/y b/x");
     // A file has nothing to leave, and its directory is not left with it.
     assert_eq!(left(&["c", "a/x"]), "");
+}
+
+#[test]
+fn of_a_directory_some_files_are_walked_if_they_still_are_files() {
+    let dir = tempfile::tempdir().expect("a directory");
+    tree(dir.path(), &["a/one", "a/two", "a/deep/y", "b"]);
+    symlink("one", dir.path().join("a/link")).expect("a link");
+    for naming in [Naming::Contents, Naming::As(RelativePath::new("else").expect("a path"))] {
+        let prefix = if matches!(naming, Naming::Contents) { "a" } else { "else/a" };
+        let source = source(dir.path(), naming);
+        let walk = |names: &[&str]| {
+            let mut walk = source.walk(WalkOptions::default());
+            let is_it = |entry: &Entry| entry.path.as_bytes() == prefix.as_bytes();
+            assert!(walk.by_ref().any(|entry| is_it(&entry.expect("walks"))));
+            let found = walk.leave_but(names.iter().map(|name| name.as_bytes()));
+            let others = walk.map(|entry| entry.expect("walks").path.to_string());
+            let below = others.filter(|path| path.starts_with(&format!("{prefix}/"))).count();
+            (found.map(|found| found.iter().map(|entry| entry.path.to_string()).collect::<Vec<_>>()), below)
+        };
+        assert_eq!(walk(&["two", "gone"]), (Some(vec![format!("{prefix}/two")]), 0));
+        for other in ["link", "deep"] {
+            let (found, below) = walk(&["two", other]);
+            assert_eq!((found, below), (None, 5), "{other}");
+        }
+    }
 }
 
 #[test]

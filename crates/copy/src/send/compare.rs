@@ -26,15 +26,24 @@ pub(crate) enum Verdict {
         folder: (u32, [u8; 16]),
         /// The bytes of the equal files.
         bytes: u64,
-        /// The number of its entries, if all are files and none has changed.
+        /// The number of its equal entries, if all entries are files.
         entries: Option<u32>,
-        /// The hashes of the changed files' paths.
-        changed: Vec<[u8; 16]>,
+        /// The changed files.
+        changed: Changed,
         /// The files of the list that are not equal to any.
         rest: List,
     },
     /// Nothing follows from it.
     Unknown(List),
+}
+
+/// Files of a folder that have changed.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    /// The hashes of their paths.
+    pub(crate) hashes: Vec<[u8; 16]>,
+    /// Their names, each with a slash behind it.
+    pub(crate) names: Vec<u8>,
 }
 
 /// Compares the sender's own folder with a list.
@@ -50,7 +59,7 @@ struct Comparing {
     equal: HashSet<[u8; 16]>,
     /// Files of the list with the same content and other attributes.
     touched: HashSet<[u8; 16]>,
-    changed: Vec<[u8; 16]>,
+    changed: Changed,
     is_fit: bool,
     folder: Option<(u32, [u8; 16])>,
 }
@@ -67,7 +76,7 @@ impl Comparing {
             has_only_files: true,
             equal: HashSet::new(),
             touched: HashSet::new(),
-            changed: Vec::new(),
+            changed: Changed::default(),
             is_fit: true,
             folder: None,
         }
@@ -76,14 +85,13 @@ impl Comparing {
     fn verdict(self) -> Verdict {
         let Self { mut list, bytes, equal_count, has_only_files, equal, touched, changed, folder, .. } = self;
         // To remember what has changed is no gain where that is most.
-        let Some(folder) = folder.filter(|_| changed.len() <= equal_count) else {
+        let Some(folder) = folder.filter(|_| changed.hashes.len() <= equal_count) else {
             return Verdict::Unknown(list);
         };
         list.done.retain(|held| touched.contains(&held.identity));
         list.dated.retain(|dated| !equal.contains(&dated.path));
         list.versions.retain(|version| !equal.contains(&version.path));
-        let is_all = has_only_files && changed.is_empty();
-        let entries = u32::try_from(equal_count).ok().filter(|_| is_all);
+        let entries = u32::try_from(equal_count).ok().filter(|_| has_only_files);
         Verdict::Nearly { folder, bytes, entries, changed, rest: list }
     }
 }
@@ -121,7 +129,9 @@ impl Visitor for Comparing {
             }
         } else {
             self.touched.extend(there.map(|_| identity));
-            self.changed.push(path_hash(&path));
+            self.changed.hashes.push(path_hash(&path));
+            self.changed.names.extend_from_slice(seen.name);
+            self.changed.names.push(b'/');
         }
     }
 

@@ -1,6 +1,7 @@
 //! The folders that both ends have seen to be equal, or nearly so: nothing of them but what differs is sent, or looked at again.
 //!
-//! Guarantees: about 30 bytes of memory per folder, and as many per file that differs in a folder that is nearly equal.
+//! Guarantees: about 30 bytes of memory per folder, and as many and its name per file that differs in a folder that is nearly
+//! equal.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,6 +21,8 @@ pub(crate) struct Equal {
     folders: HashMap<Folder, Likeness>,
     /// Files that have changed, of folders that are nearly equal.
     changed: HashSet<[u8; 16]>,
+    /// Their names, each with a slash behind it, in folders of nothing but files.
+    names: HashMap<Folder, Box<[u8]>>,
     /// The bytes of the files that are equal.
     pub(crate) bytes: u64,
 }
@@ -34,11 +37,26 @@ pub(crate) enum Likeness {
     Unknown,
     /// All files are, but those that have changed. Nothing is known of other entries, or of the folder itself.
     Nearly {
-        /// The number of entries, if all are files and none has changed.
+        /// The number of entries that are equal, if all are files.
         entries: Option<u32>,
     },
     /// All entries are; their number, if none of them is a folder.
     Whole { entries: Option<u32> },
+}
+
+/// What is in a folder without folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Contents<'a> {
+    /// The number of entries that are equal.
+    pub(crate) entries: u32,
+    names: &'a [u8],
+}
+
+impl<'a> Contents<'a> {
+    /// Returns the names of the files that have changed.
+    pub(crate) fn changed(self) -> impl Iterator<Item = &'a [u8]> {
+        self.names.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+    }
 }
 
 impl Equal {
@@ -55,7 +73,10 @@ impl Equal {
             Verdict::Unknown(list) => list,
             Verdict::Nearly { folder, bytes, entries, changed, rest } => {
                 self.folders.insert(folder, Likeness::Nearly { entries });
-                self.changed.extend(changed);
+                if entries.is_some() && !changed.names.is_empty() {
+                    self.names.insert(folder, changed.names.into());
+                }
+                self.changed.extend(changed.hashes);
                 self.bytes = self.bytes.saturating_add(bytes);
                 rest
             }
@@ -84,11 +105,15 @@ impl Equal {
         self.changed.contains(&path_hash(path))
     }
 
-    /// Returns the number of entries in a folder all of which are equal and no folders, so that it need not be looked into
+    /// Returns what is in a folder without folders, of which all is known that is to be sent, so that it need not be looked into
     /// again.
-    pub(crate) fn entries(&self, root: u32, path: &[u8]) -> Option<u32> {
+    pub(crate) fn contents(&self, root: u32, path: &[u8]) -> Option<Contents<'_>> {
         match self.likeness(root, path) {
-            Likeness::Whole { entries } | Likeness::Nearly { entries } => entries,
+            Likeness::Whole { entries } => entries.map(|entries| Contents { entries, names: &[] }),
+            Likeness::Nearly { entries } => entries.map(|entries| {
+                let names = self.names.get(&(root, bytes_hash(path)));
+                Contents { entries, names: names.map_or(&[], |names| &**names) }
+            }),
             Likeness::Unknown => None,
         }
     }

@@ -74,6 +74,7 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
     let mut pack = Vec::with_capacity(PACK_ENTRIES);
     let mut known = Vec::new();
     let mut folder = Folder::default();
+    let mut inside = Vec::new();
     filling.counters.resumed_bytes.fetch_add(filling.possessions.equal.bytes, Relaxed);
     while let Some(found) = walk.next() {
         match found {
@@ -96,17 +97,22 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
                 if let EntryKind::Directory(_) = found.kind
                     // The names in it must be told, unless the receiver has the same ones.
                     && (is_equal || !filling.manifest.is_wanted())
-                    && let Some(entries) = equal.entries(found.root, found.path.as_bytes())
+                    && let Some(contents) = equal.contents(found.root, found.path.as_bytes())
+                    && let Some(changed) = walk.leave_but(contents.changed())
                 {
-                    walk.leave();
-                    filling.progress.files_found.fetch_add(entries.into(), Relaxed);
-                    settle(filling, entries.into());
+                    let entries = u64::from(contents.entries);
+                    filling.progress.files_found.fetch_add(entries + changed.len() as u64, Relaxed);
+                    settle(filling, entries);
+                    inside = changed;
                 }
                 if is_equal {
                     settle(filling, 1);
                 } else {
                     pack.push(Candidate { found, others: OtherNames::Unknown });
                 }
+                // The folder comes before its files.
+                let candidates = inside.drain(..);
+                pack.extend(candidates.map(|found| Candidate { found, others: OtherNames::Unknown }));
             }
             Err(error) => tell_unread(filling, error),
         }
@@ -114,8 +120,9 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
             filling.manifest.hand_on(std::mem::take(&mut known));
             sending.control.ring();
         }
-        if pack.len() == PACK_ENTRIES {
-            let full = std::mem::replace(&mut pack, Vec::with_capacity(PACK_ENTRIES));
+        while pack.len() >= PACK_ENTRIES {
+            let rest = pack.split_off(PACK_ENTRIES);
+            let full = std::mem::replace(&mut pack, rest);
             if !filling.queue.push_found(full) {
                 return;
             }

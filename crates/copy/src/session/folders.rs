@@ -174,4 +174,6 @@ fn each_task<S, T>(
 }
 
 #[cfg(test)]
+mod both_ends;
+#[cfg(test)]
 mod tests;

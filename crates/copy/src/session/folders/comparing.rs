@@ -80,7 +80,18 @@ pub(crate) fn compare(
     how: Comparing,
     take: impl FnMut(Have) -> Result<(), Error>,
 ) -> Result<Equal, Error> {
-    let allowance = Allowance::default();
+    compare_within(&Allowance::default(), control, rules, own, how, take)
+}
+
+/// Does so with this memory.
+pub(super) fn compare_within(
+    allowance: &Allowance,
+    control: &mut Control<'_>,
+    rules: &Rules,
+    own: Option<&Folders>,
+    how: Comparing,
+    take: impl FnMut(Have) -> Result<(), Error>,
+) -> Result<Equal, Error> {
     let (tasks, todo) = unbounded::<Task>();
     let threads = how.threads.max(1);
     let speaker = |walking| Speaker {
@@ -92,16 +103,15 @@ pub(crate) fn compare(
         is_blind: own.is_none(),
         has_heard_all: false,
         has_told_gone: false,
-        table: Table::new(&allowance),
+        table: Table::new(allowance),
     };
     let Some(own) = own else {
         let (_, results) = unbounded();
         return speaker(0).run(&results);
     };
     let work = |out: Sender<Done>| {
-        let keeping = Keeping::new(&allowance);
-        let mut judge =
-            Judge { own, memory: own.memory(), knowing: rules.knowing(), allowance: &allowance, out: &out };
+        let keeping = Keeping::new(allowance);
+        let mut judge = Judge { own, memory: own.memory(), knowing: rules.knowing(), allowance, out: &out };
         let digesting = Digesting::new(rules, None, keeping, out.clone());
         let between = || todo.try_iter().all(|task| judge.judge(task));
         let mut walking = Walking { digesting, between };

@@ -10,33 +10,33 @@ use sealane_tree::{Metadata, Owner, Seen};
 
 /// The memory for all folders that are kept: that of more than a million files.
 const KEPT_BYTES_MAX: usize = 32 << 20;
-/// So much is left while folders that may still be asked for make room for new ones.
-const LOW_BYTES: usize = KEPT_BYTES_MAX / 4;
 /// The memory of a folder that other threads need not know of.
 const UNSETTLED_BYTES_MAX: usize = 16 << 10;
 
-/// The memory that the threads of one search may still use.
+/// The memory that the threads of one search may use.
 #[derive(Debug)]
-pub(super) struct Allowance(AtomicUsize);
+pub(super) struct Allowance {
+    bytes: usize,
+    left: AtomicUsize,
+}
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self(AtomicUsize::new(KEPT_BYTES_MAX))
+        Self::of(KEPT_BYTES_MAX)
     }
 }
 
 impl Allowance {
-    #[cfg(test)]
     pub(super) fn of(bytes: usize) -> Self {
-        Self(AtomicUsize::new(bytes))
+        Self { bytes, left: AtomicUsize::new(bytes) }
     }
 
     fn take(&self, bytes: usize) -> bool {
-        self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
+        self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }
 
     fn give_back(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Relaxed);
+        self.left.fetch_add(bytes, Relaxed);
     }
 
     /// Drops files that are not needed any more.
@@ -44,9 +44,9 @@ impl Allowance {
         self.give_back(files.map_or(0, |files| files.bytes()));
     }
 
-    /// Returns whether little of it is left.
+    /// Returns whether so little of it is left that older folders must make room for new ones.
     pub(super) fn is_low(&self) -> bool {
-        self.0.load(Relaxed) < LOW_BYTES
+        self.left.load(Relaxed) < self.bytes / 4
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
         let xattrs = vec![Xattr { name: b"user.a".into(), value: b"b".into() }];
         add(&mut keeping, "last", &Metadata { xattrs, ..metadata(0) });
         assert!(keeping.end(true).is_none(), "it has attributes");
-        assert_eq!(allowance.0.load(Relaxed), 100_000);
+        assert_eq!(allowance.left.load(Relaxed), 100_000);
     }
 
     #[test]
@@ -294,9 +294,9 @@ mod tests {
         let mut keeping = Keeping::new(&allowance);
         let first = keep(&mut keeping, 1000);
         assert_eq!(first.as_ref().map(|files| files.count()), Some(1000));
-        let left = allowance.0.load(Relaxed);
+        let left = allowance.left.load(Relaxed);
         assert!(keep(&mut keeping, 2000).is_none());
-        assert_eq!(allowance.0.load(Relaxed), left, "a folder that is not kept costs nothing");
+        assert_eq!(allowance.left.load(Relaxed), left, "a folder that is not kept costs nothing");
         assert!(keep(&mut keeping, 500).is_some());
         assert!(keep(&mut keeping, 2000).is_none() && keep(&mut keeping, 0).is_some());
         allowance.free(first);

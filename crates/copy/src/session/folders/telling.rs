@@ -86,16 +86,27 @@ pub(crate) fn tell(
     rules: &Rules,
     all: &Folders,
     strays: &Strays,
+    how: (u16, Telling<'_>),
+) -> Result<(), Error> {
+    tell_within(&Allowance::default(), control, rules, all, strays, how)
+}
+
+/// Does so with this memory.
+pub(super) fn tell_within(
+    allowance: &Allowance,
+    control: &mut Control<'_>,
+    rules: &Rules,
+    all: &Folders,
+    strays: &Strays,
     (threads, telling): (u16, Telling<'_>),
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
-    let allowance = Allowance::default();
     let (tasks, todo) = unbounded::<Task>();
     let work = |out: Sender<Done>| {
-        let keeping = Keeping::new(&allowance);
+        let keeping = Keeping::new(allowance);
         let listing = Listing::new(telling, out.clone());
-        let mut lister = Lister { all, memory: all.memory(), allowance: &allowance, listing };
+        let mut lister = Lister { all, memory: all.memory(), allowance, listing };
         let digesting = Digesting::new(rules, Some(strays), keeping, out.clone());
         let between = || {
             todo.try_iter().for_each(|task| lister.list(task));
@@ -111,7 +122,7 @@ pub(crate) fn tell(
     beside(all, threads, bounded(IN_HAND_MAX), work, |results| {
         Teller {
             control,
-            allowance: &allowance,
+            allowance,
             tasks,
             walking: threads,
             under_way: 0,

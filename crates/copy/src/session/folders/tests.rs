@@ -207,7 +207,10 @@ fn the_table_judges_whoever_comes_first() {
         assert!(table.next_to_ask().is_empty() && !table.is_settled());
         assert!(table.equal.has(0, b"a") && !table.equal.has(1, b"a"));
         assert!([&b"b"[..], b"c", b"d", b"e"].iter().all(|path| !table.equal.has(0, path)));
-        assert_eq!((table.equal.bytes, table.equal.entries(0, b"a")), (1, Some(1)));
+        assert_eq!(
+            (table.equal.bytes, table.equal.contents(0, b"a").map(|contents| contents.entries)),
+            (1, Some(1))
+        );
     }
 }
 
@@ -292,10 +295,13 @@ fn of_a_folder_that_is_nearly_equal_only_what_differs_is_remembered() {
     changed.sort_unstable();
     match verdict(at, &Preserve::default(), b"b/one") {
         Verdict::Nearly { folder, bytes, entries, changed: mut found, rest } => {
-            assert_eq!(entries, None, "some have changed");
-            found.sort_unstable();
+            assert_eq!(entries, None, "there are a folder and a link");
+            found.hashes.sort_unstable();
             let y = "one/y".len() as u64;
-            assert_eq!((folder, bytes, &*found), ((0, bytes_hash(b"b/one")), (9 << 20) + y, &changed[..]));
+            assert_eq!(
+                (folder, bytes, &*found.hashes),
+                ((0, bytes_hash(b"b/one")), (9 << 20) + y, &changed[..])
+            );
             // The file whose mode differs is the only one of the same content.
             assert_eq!(rest.done.len(), 1);
             let of = |paths: &[&str]| {
@@ -349,7 +355,7 @@ fn nothing_follows_where_the_most_differs_or_not_all_is_seen() {
         match verdict(folder.path(), &preserve, b"b") {
             Verdict::Nearly { changed, entries, .. } => {
                 // Folders are in it too.
-                assert_eq!((changed.len(), entries), (1 + changed_count, None));
+                assert_eq!((changed.hashes.len(), entries), (1 + changed_count, None));
             }
             Verdict::Unknown(_) => panic!("most files are equal"),
         }
@@ -359,17 +365,20 @@ fn nothing_follows_where_the_most_differs_or_not_all_is_seen() {
 #[test]
 fn a_folder_of_equal_files_and_nothing_else_need_not_be_looked_into_again() {
     type Change = fn(&Path);
-    let changes: [(&str, Option<u32>, Change); 4] = [
-        ("nothing", Some(1), |_| ()),
+    let changes: [(&str, Option<(u32, &str)>, Change); 4] = [
+        ("nothing", Some((1, "")), |_| ()),
         ("a link", None, |at| symlink("x", at.join("two/link")).unwrap()),
         ("a folder", None, |at| fs::create_dir(at.join("two/deep")).unwrap()),
-        ("a new file", None, |at| fs::write(at.join("two/new"), "new").unwrap()),
+        ("a new file", Some((1, "new/")), |at| fs::write(at.join("two/new"), "new").unwrap()),
     ];
     for (what, expected, change) in changes {
         let folder = twins();
         change(&folder.path().join("a"));
         match verdict(folder.path(), &Preserve::default(), b"b/two") {
-            Verdict::Nearly { entries, .. } => assert_eq!(entries, expected, "{what}"),
+            Verdict::Nearly { entries, changed, .. } => {
+                let found = entries.map(|entries| (entries, str::from_utf8(&changed.names).unwrap()));
+                assert_eq!(found, expected, "{what}");
+            }
             Verdict::Unknown(_) => panic!("{what}: half of the files are equal at least"),
         }
     }
