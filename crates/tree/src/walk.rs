@@ -14,7 +14,6 @@ use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{EntryType, Error, Operation, Result, failed, root_failed};
 use crate::filter::Filter;
 use crate::filter_files::FolderRules;
-use crate::folders::c_name;
 use crate::metadata::Metadata;
 use crate::path::{MAX_PATH_BYTES, RelativePath, ShownPath};
 use crate::source::{RootKind, Selection, Source, SourceRoot};
@@ -135,7 +134,7 @@ impl Walk {
         let folder = descent.entered()?;
         let mut entries = Vec::new();
         for name in names {
-            let stat = c_name(name).and_then(|name| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW));
+            let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
             match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
                 Ok(FileType::RegularFile) => {}
                 Err(Errno::NOENT) => continue,

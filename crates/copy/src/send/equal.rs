@@ -44,7 +44,7 @@ pub(crate) enum Likeness {
     Whole { entries: Option<u32> },
 }
 
-/// What is in a folder without folders.
+/// The contents of a folder without folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contents<'a> {
     /// The number of entries that are equal.

@@ -217,7 +217,7 @@ proptest! {
                 let name = format!("f{number}");
                 prop_assert_eq!(is_passed_over(&found, at, folder, &name), is_equal, "{:?} {}", folder, name);
             }
-            // What a folder without folders is said to contain is what a walk of it finds.
+            // A walk of a folder without folders finds what it is said to contain.
             let Some(contents) = found.equal.contents(0, wire(folder).as_bytes()) else { continue };
             let has_folders = folders.iter().any(|other| other != folder && other.parent() == Some(folder));
             prop_assert!(!has_folders, "{:?}", folder);

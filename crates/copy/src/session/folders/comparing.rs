@@ -33,7 +33,7 @@ use crate::{
     transfer::known::Knowing,
 };
 
-/// What a thread has done.
+/// One step that a thread has done.
 enum Done {
     Digested(Vec<Digested>),
     Judged(Verdict),
@@ -120,7 +120,7 @@ pub(super) fn compare_within(
         let _ = out.send(Done::Walked);
         each_task(&todo, &mut judge, |judge, task| _ = judge.judge(task), |_| true);
     };
-    // What threads hand on is what is remembered anyway.
+    // Whatever threads hand on is remembered anyway.
     beside(own, threads, unbounded(), work, |results| speaker(threads).run(&results))
 }
 
@@ -160,7 +160,7 @@ struct Mine {
     files: Option<Box<Files>>,
 }
 
-/// What is known of both ends' folders.
+/// The folders of both ends, as far as they are known.
 pub(super) struct Table<'a> {
     allowance: &'a Allowance,
     mine: HashMap<[u8; 16], Mine>,

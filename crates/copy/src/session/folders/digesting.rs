@@ -206,7 +206,7 @@ impl<T: From<Vec<Digested>>> Visitor for Digesting<'_, T> {
             }
             hasher.update(&self.encoded).finalize_xof().fill(&mut digest);
         }
-        // What the sender cannot judge by its files alone it looks at again.
+        // The sender looks again at a folder that its files alone do not judge.
         let is_kept = !self.is_sender() || (folder.is_whole && self.is_fit);
         self.digested.push(Digested {
             root: folder.root,

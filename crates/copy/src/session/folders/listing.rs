@@ -109,7 +109,7 @@ impl<'a, T: From<Listed>> Listing<'a, T> {
     }
 
     /// The folder ends. Returns whether anybody takes what is told.
-    pub(super) fn folder_ends(&mut self) -> bool {
+    fn folder_ends(&mut self) -> bool {
         self.listed_count += 1 + count(&self.files);
         if self.is_long || !matches!(self.asked, AskedFor::Files(_)) {
             append(&mut self.listed.have, std::mem::take(&mut self.files));

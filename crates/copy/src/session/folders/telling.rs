@@ -28,7 +28,7 @@ use crate::{
     session::{control::Control, messages},
 };
 
-/// What a thread has done.
+/// One step that a thread has done.
 enum Done {
     Digested(Vec<Digested>),
     Listed(Listed),
