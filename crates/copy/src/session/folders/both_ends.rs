@@ -23,7 +23,7 @@ use super::{comparing::compare_within, kept::Allowance, telling::tell_within, *}
 use crate::{
     proto::message::Message,
     receive::strays::Strays,
-    send::equal::Likeness,
+    send::equal::{Equal, Likeness},
     session::{
         carriage::{Carriage, Part},
         control::Notices,
@@ -132,8 +132,10 @@ fn plant(at: &Path, tree: &Tree) -> Vec<PathBuf> {
 
 /// Whatever both ends have found out.
 struct Found {
-    equal: crate::send::equal::Equal,
+    equal: Equal,
     held: HashMap<[u8; 16], [u8; 8]>,
+    /// How often the sender's claims were added to.
+    takes: usize,
 }
 
 fn run(at: &Path, threads: u16, (here, there): (usize, usize)) -> Found {
@@ -145,7 +147,7 @@ fn run(at: &Path, threads: u16, (here, there): (usize, usize)) -> Found {
     let filter = (Filter::default(), false);
     let all = target.folders(vec![b"b".to_vec()], Xattrs::default(), true, filter);
     let (mut near, mut far) = Channel::pair().unwrap();
-    let mut held = HashMap::new();
+    let (mut held, mut takes) = (HashMap::new(), 0);
     let equal = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let strays = Strays::default();
@@ -158,13 +160,14 @@ fn run(at: &Path, threads: u16, (here, there): (usize, usize)) -> Found {
         let how = Comparing { threads, finds_moved: false, judges_lists: true };
         let equal =
             compare_within(&Allowance::of(here), &mut control(&mut near), &rules, Some(&own), how, |have| {
+                takes += 1;
                 held.extend(have.done.into_iter().map(|held| (held.identity, held.attributes)));
                 Ok(())
             });
         receiver.join().unwrap().unwrap();
         equal.unwrap()
     });
-    Found { equal, held }
+    Found { equal, held, takes }
 }
 
 /// Returns the name on the wire of what is below `a`.
@@ -208,6 +211,8 @@ proptest! {
         let at = folder.path();
         let folders = plant(at, &tree);
         let found = run(at, threads, memory);
+        // Claims are bounded by the number of messages too, and folders that differ are not.
+        prop_assert_eq!(found.takes, 1);
         for (folder, (_, files)) in folders.iter().zip(&tree) {
             for (number, change) in files.iter().enumerate() {
                 if matches!(change, Change::OnlyThere) {

@@ -18,12 +18,13 @@ use super::{
     digesting::{Digested, Digesting},
     each_task,
     kept::{Allowance, Files, Keeping},
+    listing::{append, count},
 };
 use crate::{
     error::Error,
     proto::{
         entry::bytes_hash,
-        message::{FOLDERS_PER_MESSAGE, FolderDigest, Have, List, Message},
+        message::{FOLDERS_PER_MESSAGE, FolderDigest, HAVE_PER_MESSAGE, Have, List, Message},
     },
     send::{
         compare::{Verdict, compare_kept, compare_list},
@@ -104,6 +105,7 @@ pub(super) fn compare_within(
         has_heard_all: false,
         has_told_gone: false,
         table: Table::new(allowance),
+        rest: Have::default(),
     };
     let Some(own) = own else {
         let (_, results) = unbounded();
@@ -269,6 +271,8 @@ struct Speaker<'a, 'c, T> {
     has_heard_all: bool,
     has_told_gone: bool,
     table: Table<'a>,
+    /// Whatever lists leave to be judged when the files are looked at.
+    rest: Have,
 }
 
 impl<T: FnMut(Have) -> Result<(), Error>> Speaker<'_, '_, T> {
@@ -299,14 +303,11 @@ impl<T: FnMut(Have) -> Result<(), Error>> Speaker<'_, '_, T> {
             }
         }
         self.end()?;
-        drop(self.tasks);
-        let Table { mut equal, .. } = self.table;
-        let mut take = self.take;
-        results.iter().try_for_each(|done| match done {
-            Done::Judged(verdict) => take(rest(equal.settle(verdict))),
-            Done::Digested(_) | Done::Walked => Ok(()),
-        })?;
-        Ok(equal)
+        // Threads end when there will be no more tasks.
+        self.tasks = unbounded().0;
+        results.iter().try_for_each(|done| self.done(done))?;
+        (self.take)(self.rest)?;
+        Ok(self.table.equal)
     }
 
     fn send(&mut self, message: &Message) -> Result<(), Error> {
@@ -323,7 +324,13 @@ impl<T: FnMut(Have) -> Result<(), Error>> Speaker<'_, '_, T> {
     }
 
     fn settle(&mut self, verdict: Verdict) -> Result<(), Error> {
-        (self.take)(rest(self.table.equal.settle(verdict)))
+        let List { done, dated, versions, .. } = self.table.equal.settle(verdict);
+        append(&mut self.rest, Have { done, dated, versions, ..Have::default() });
+        // Whoever takes it counts how often it is told something.
+        match count(&self.rest) < HAVE_PER_MESSAGE {
+            true => Ok(()),
+            false => (self.take)(std::mem::take(&mut self.rest)),
+        }
     }
 
     /// Asks for the files in folders that differ, as far as it may.
@@ -393,9 +400,4 @@ impl<T: FnMut(Have) -> Result<(), Error>> Speaker<'_, '_, T> {
         }
         Ok(())
     }
-}
-
-/// Returns what is left of a list as what the receiver claims to have.
-fn rest(List { done, dated, versions, .. }: List) -> Have {
-    Have { done, dated, versions, ..Have::default() }
 }

@@ -38,7 +38,8 @@ impl Listed {
     }
 }
 
-fn count(have: &Have) -> usize {
+/// Returns the number of facts told.
+pub(super) fn count(have: &Have) -> usize {
     have.done.len() + have.dated.len() + have.versions.len()
 }
 
