@@ -211,9 +211,17 @@ pub(crate) fn debs(root: &Path, architecture: Architecture) -> Result<Vec<PathBu
     }
     fs::create_dir_all(&carried).context("making a folder")?;
     for processor in Architecture::ALL {
+        if !processor.has_compiler() {
+            println!(
+                "none is carried for {}: {}",
+                processor.name(),
+                needs(processor, &processor.target("musl"))
+            );
+            continue;
+        }
         match copier(root, processor, &carried) {
             Err(why) if processor != architecture => {
-                println!("none is carried for {}: {why:#}", processor.name())
+                println!("none is carried for {}: {why}", processor.name())
             }
             made => made?,
         }
