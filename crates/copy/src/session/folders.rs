@@ -57,6 +57,8 @@ pub(crate) struct Rules {
     folder_modes: bool,
     hard_links: bool,
     specials: bool,
+    /// The memory for the files of folders that are not judged yet.
+    kept_bytes: usize,
 }
 
 impl Rules {
@@ -68,6 +70,7 @@ impl Rules {
             folder_modes: preserve.folder_modes,
             hard_links: preserve.hard_links,
             specials: preserve.specials,
+            kept_bytes: kept::KEPT_BYTES_MAX,
         }
     }
 

@@ -19,7 +19,7 @@ use sealane_tree::{
     Filter, Metadata, Naming, RelativePath, Source, SourceRoot, Target, TargetOptions, Timestamp, WalkOptions,
 };
 
-use super::{comparing::compare_within, kept::Allowance, telling::tell_within, *};
+use super::*;
 use crate::{
     proto::message::Message,
     receive::strays::Strays,
@@ -139,7 +139,7 @@ struct Found {
 }
 
 fn run(at: &Path, threads: u16, (here, there): (usize, usize)) -> Found {
-    let rules = Rules::new(&Secret::new([3; 32]), &Preserve::default());
+    let rules = |kept_bytes| Rules { kept_bytes, ..Rules::new(&Secret::new([3; 32]), &Preserve::default()) };
     let naming = Naming::As(RelativePath::new(b"b").unwrap());
     let source = Source::new(vec![SourceRoot::open(&at.join("a"), &naming, false).unwrap()]);
     let own = source.folders(&WalkOptions::default()).unwrap();
@@ -151,19 +151,17 @@ fn run(at: &Path, threads: u16, (here, there): (usize, usize)) -> Found {
     let equal = thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let strays = Strays::default();
-            let allowance = Allowance::of(there);
             let telling = Telling::default();
-            tell_within(&allowance, &mut control(&mut far), &rules, &all, &strays, (threads, telling))
+            tell(&mut control(&mut far), &rules(there), &all, &strays, (threads, telling))
         });
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         assert_eq!(messages::receive(&mut near, deadline).unwrap().0, Message::Folders(Vec::new()));
         let how = Comparing { threads, finds_moved: false, judges_lists: true };
-        let equal =
-            compare_within(&Allowance::of(here), &mut control(&mut near), &rules, Some(&own), how, |have| {
-                takes += 1;
-                held.extend(have.done.into_iter().map(|held| (held.identity, held.attributes)));
-                Ok(())
-            });
+        let equal = compare(&mut control(&mut near), &rules(here), Some(&own), how, |have| {
+            takes += 1;
+            held.extend(have.done.into_iter().map(|held| (held.identity, held.attributes)));
+            Ok(())
+        });
         receiver.join().unwrap().unwrap();
         equal.unwrap()
     });

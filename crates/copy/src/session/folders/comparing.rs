@@ -81,18 +81,7 @@ pub(crate) fn compare(
     how: Comparing,
     take: impl FnMut(Have) -> Result<(), Error>,
 ) -> Result<Equal, Error> {
-    compare_within(&Allowance::default(), control, rules, own, how, take)
-}
-
-/// Does so with this memory.
-pub(super) fn compare_within(
-    allowance: &Allowance,
-    control: &mut Control<'_>,
-    rules: &Rules,
-    own: Option<&Folders>,
-    how: Comparing,
-    take: impl FnMut(Have) -> Result<(), Error>,
-) -> Result<Equal, Error> {
+    let allowance = &Allowance::of(rules.kept_bytes);
     let (tasks, todo) = unbounded::<Task>();
     let threads = how.threads.max(1);
     let speaker = |walking| Speaker {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sealane_tree::{Metadata, Owner, Seen};
 
 /// The memory for all folders that are kept: that of more than a million files.
-const KEPT_BYTES_MAX: usize = 32 << 20;
+pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
 /// The memory of a folder that other threads need not know of.
 const UNSETTLED_BYTES_MAX: usize = 16 << 10;
 
@@ -18,12 +18,6 @@ const UNSETTLED_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Allowance {
     bytes: usize,
     left: AtomicUsize,
-}
-
-impl Default for Allowance {
-    fn default() -> Self {
-        Self::of(KEPT_BYTES_MAX)
-    }
 }
 
 impl Allowance {
@@ -253,7 +247,7 @@ mod tests {
 
     #[test]
     fn files_come_back_as_they_were_seen() {
-        let allowance = Allowance::default();
+        let allowance = Allowance::of(KEPT_BYTES_MAX);
         let mut keeping = Keeping::new(&allowance);
         keeping.begin();
         let other = Metadata { mode: u32::MAX, owner: None, size_bytes: u64::MAX, ..metadata(0) };

@@ -86,22 +86,11 @@ pub(crate) fn tell(
     rules: &Rules,
     all: &Folders,
     strays: &Strays,
-    how: (u16, Telling<'_>),
-) -> Result<(), Error> {
-    tell_within(&Allowance::default(), control, rules, all, strays, how)
-}
-
-/// Does so with this memory.
-pub(super) fn tell_within(
-    allowance: &Allowance,
-    control: &mut Control<'_>,
-    rules: &Rules,
-    all: &Folders,
-    strays: &Strays,
     (threads, telling): (u16, Telling<'_>),
 ) -> Result<(), Error> {
     // The sender begins to look at its own.
     messages::send(control.channel, &Message::Folders(Vec::new()))?;
+    let allowance = &Allowance::of(rules.kept_bytes);
     let (tasks, todo) = unbounded::<Task>();
     let work = |out: Sender<Done>| {
         let keeping = Keeping::new(allowance);

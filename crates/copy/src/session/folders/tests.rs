@@ -14,7 +14,7 @@ use sealane_tree::{Filter, Naming, RelativePath, Source, SourceRoot, Target, Tar
 use super::{
     comparing::Table,
     digesting::{Digested, Digesting, LONG_ENTRIES},
-    kept::{Allowance, Keeping},
+    kept::{Allowance, KEPT_BYTES_MAX, Keeping},
     listing::{AskedFor, Listed, Listing},
     *,
 };
@@ -34,7 +34,7 @@ fn rules(preserve: Preserve) -> Rules {
 }
 
 fn all(folders: &Folders, rules: &Rules, is_sender: bool) -> BTreeMap<Vec<u8>, [u8; 16]> {
-    let (strays, allowance) = (Strays::default(), Allowance::default());
+    let (strays, allowance) = (Strays::default(), Allowance::of(KEPT_BYTES_MAX));
     let (out, results) = unbounded::<Vec<Digested>>();
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -185,7 +185,7 @@ fn digested(root: u32, path: &[u8], digest: u8) -> Digested {
 
 #[test]
 fn the_table_judges_whoever_comes_first() {
-    let allowance = Allowance::default();
+    let allowance = Allowance::of(KEPT_BYTES_MAX);
     for mine_first in [true, false] {
         let mut table = Table::new(&allowance);
         let told = [(b"a", 1), (b"b", 2), (b"c", 0), (b"d", 4)];
@@ -216,7 +216,7 @@ fn the_table_judges_whoever_comes_first() {
 
 #[test]
 fn a_folder_of_two_sources_is_equal_to_neither_beforehand() {
-    let allowance = Allowance::default();
+    let allowance = Allowance::of(KEPT_BYTES_MAX);
     let mut table = Table::new(&allowance);
     table.add_mine(digested(0, b"a", 1));
     table.add_mine(digested(1, b"a", 2));
@@ -227,7 +227,7 @@ fn a_folder_of_two_sources_is_equal_to_neither_beforehand() {
 
 #[test]
 fn a_receiver_tells_no_more_folders_than_can_be_kept() {
-    let allowance = Allowance::default();
+    let allowance = Allowance::of(KEPT_BYTES_MAX);
     let mut table = Table::new(&allowance);
     table.count = FOLDERS_MAX - 1;
     let told = FolderDigest { path: [1; 16], digest: [2; 16] };
@@ -261,7 +261,7 @@ fn verdict(at: &Path, preserve: &Preserve, path: &[u8]) -> Verdict {
 
 /// Checks that a folder whose files are kept gets the same verdict.
 fn kept_alike(own: &Folders, rules: &Rules, path: &[u8], list: List, expected: &Verdict) {
-    let (allowance, (out, results)) = (Allowance::default(), unbounded::<Vec<Digested>>());
+    let (allowance, (out, results)) = (Allowance::of(KEPT_BYTES_MAX), unbounded::<Vec<Digested>>());
     let mut digesting = Digesting::new(rules, None, Keeping::new(&allowance), out);
     own.visit_only((0, path), &mut own.memory(), &mut digesting);
     digesting.hand_on();
