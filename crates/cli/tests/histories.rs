@@ -142,7 +142,10 @@ impl Scene {
                 ["-I", "--max-size=1T", "--filter-file=.none", "--numeric-ids", "--chmod=F+r", "-D", "-X"];
             let option = chance.one_of(&neutral);
             let is_here = match option {
-                "--filter-file=.none" => way != Way::FromSftp,
+                // A server for files alone does not know what is excluded there from a deletion.
+                "--filter-file=.none" => {
+                    way != Way::FromSftp && !(way == Way::ToSftp && folders.has_moved.get())
+                }
                 "-D" | "-X" => !matches!(way, Way::ToSftp | Way::FromSftp),
                 _ => true,
             };
