@@ -256,7 +256,12 @@ impl Teller<'_, '_> {
                     }
                     numbers.into_iter().try_for_each(|number| self.ask(number, AskedFor::Files(number)))?;
                 }
-                Message::Gone(numbers) if self.finds_moved && self.has_told_all => self.gone.extend(numbers),
+                Message::Gone(numbers) if self.finds_moved && self.has_told_all => {
+                    if self.gone.len() + numbers.len() > self.folders.len() {
+                        return Err(Error::protocol("the sender misses more folders than it was told"));
+                    }
+                    self.gone.extend(numbers);
+                }
                 Message::DifferEnd if self.has_told_all => {
                     self.is_asked_all = true;
                     let gone = std::mem::take(&mut self.gone);
