@@ -121,8 +121,8 @@ pub(crate) fn run(sending: &Sending, mut walk: Walk, reader: impl Fn() -> Reader
             sending.control.ring();
         }
         while pack.len() >= PACK_ENTRIES {
-            let rest = pack.split_off(PACK_ENTRIES);
-            let full = std::mem::replace(&mut pack, rest);
+            // The room stays for the next ones.
+            let full = pack.drain(..PACK_ENTRIES).collect();
             if !filling.queue.push_found(full) {
                 return;
             }

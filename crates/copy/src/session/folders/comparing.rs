@@ -92,7 +92,6 @@ pub(crate) fn compare(
         walking,
         is_blind: own.is_none(),
         has_heard_all: false,
-        has_told_gone: false,
         table: Table::new(allowance),
         rest: Have::default(),
     };
@@ -185,9 +184,8 @@ impl<'a> Table<'a> {
             return self.equal.add(root, hash, bytes, entries);
         }
         let own = path.map(|path| {
-            let is_all = |files: &Files| entries == Some(files.count());
             let files = files.map(|files| {
-                let is_all = is_all(&files);
+                let is_all = entries == Some(files.count());
                 (files, is_all)
             });
             Own { root, path, files }
@@ -258,7 +256,6 @@ struct Speaker<'a, 'c, T> {
     /// Nothing is known of the sender's own folders.
     is_blind: bool,
     has_heard_all: bool,
-    has_told_gone: bool,
     table: Table<'a>,
     /// Whatever lists leave to be judged when the files are looked at.
     rest: Have,
@@ -379,14 +376,15 @@ impl<T: FnMut(Have) -> Result<(), Error>> Speaker<'_, '_, T> {
             self.send(&Message::Gone(numbers.to_vec()))?;
         }
         self.send(&Message::DifferEnd)?;
-        self.has_told_gone = !gone.is_empty();
-        while self.has_told_gone {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        loop {
             cancelled(self.control)?;
             match messages::receive(self.control.channel, Instant::now() + self.control.timeout)?.0 {
-                Message::HaveEnd => self.has_told_gone = false,
+                Message::HaveEnd => return Ok(()),
                 message => self.hear(message)?,
             }
         }
-        Ok(())
     }
 }
